@@ -1,0 +1,41 @@
+"""What this build is and what this machine can run."""
+
+cdef extern from *:
+    """
+    #if defined(__x86_64__) || defined(_M_X64)
+    static int lnn_runs(int level) {
+        __builtin_cpu_init();
+        int v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("ssse3");
+        int v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+        int v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+                 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+        return level == 0 ? 1 : level == 2 ? v2 : level == 3 ? v3 : v4;
+    }
+    #else
+    static int lnn_runs(int level) { return level == 0; }
+    #endif
+    #ifdef _OPENMP
+    #define LNN_OPENMP _OPENMP
+    #else
+    #define LNN_OPENMP 0
+    #endif
+    #ifdef __VERSION__
+    #define LNN_COMPILER __VERSION__
+    #else
+    #define LNN_COMPILER "unknown"
+    #endif
+    """
+    int lnn_runs(int level)
+    int LNN_OPENMP
+    const char* LNN_COMPILER
+
+_LEVEL = {"generic": 0, "x86_64_v2": 2, "x86_64_v3": 3, "x86_64_v4": 4}
+
+ISA_LEVELS = tuple(_LEVEL)
+OPENMP = LNN_OPENMP
+COMPILER = LNN_COMPILER.decode("ascii", "replace")
+
+
+def runs(str isa):
+    """Whether this machine executes the instructions of level `isa`."""
+    return bool(lnn_runs(_LEVEL[isa]))

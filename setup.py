@@ -1,0 +1,152 @@
+"""Build the compiled half, ``lean_nn_c``.
+
+Modules that do arithmetic are translated to C once and compiled once per instruction-set level
+(``ISAS``), each level into a folder of its own; ``lean_nn_c/__init__.py`` puts the best one the
+machine can run on the package's path. The other modules (``ONCE``) are compiled a single time.
+
+Environment
+-----------
+LEAN_NN_BUILD_ISA     comma-separated levels to build, e.g. ``x86_64_v3`` (default: all)
+LEAN_NN_NO_OPENMP=1   build single-threaded kernels
+LEAN_NN_DEBUG=1       bounds checks, no optimisation above -O1: the build the tests run a second time
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+HERE = Path(__file__).parent
+PACKAGE = "lean_nn_c"
+ONCE = ("build_info", "engine", "threads")
+ISAS = {
+    "x86_64_v2": ["-march=x86-64-v2"],
+    "x86_64_v3": ["-march=x86-64-v3"],
+    "x86_64_v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
+}
+DEBUG = os.environ.get("LEAN_NN_DEBUG") == "1"
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": DEBUG,
+    "cdivision": True,
+    "embedsignature": True,
+    "freethreading_compatible": False,
+}
+# No -ffast-math: NaN, infinities and the order of sums are part of what the kernels promise.
+OPTIMISE = ["-O1", "-g"] if DEBUG else ["-O3", "-g0"]
+COMPILE_ARGS = [*OPTIMISE, "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
+LINK_ARGS = [] if DEBUG else ["-Wl,-s"] if sys.platform.startswith("linux") else []
+MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_25_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_1_25_API_VERSION")]
+
+OPENMP_PROBE = """
+#include <omp.h>
+int main(void) {
+    int n = 0;
+    #pragma omp parallel reduction(+:n) num_threads(2)
+    n += 1;
+    return n == 2 ? 0 : 1;
+}
+"""
+
+
+def isa_levels() -> dict[str, list[str]]:
+    """The levels to build here: all of x86-64's, or one plain build elsewhere."""
+    if platform.machine().lower() not in {"x86_64", "amd64"}:
+        return {"generic": []}
+    chosen = os.environ.get("LEAN_NN_BUILD_ISA")
+    if not chosen:
+        return ISAS
+    unknown = set(chosen.split(",")) - set(ISAS)
+    if unknown:
+        raise SystemExit(f"LEAN_NN_BUILD_ISA: unknown {sorted(unknown)}; choose from {sorted(ISAS)}")
+    return {name: ISAS[name] for name in chosen.split(",")}
+
+
+def openmp_works(compiler: str) -> bool:
+    """Compile, link and run a two-thread program: a header alone proves nothing."""
+    if os.environ.get("LEAN_NN_NO_OPENMP") == "1":
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = Path(folder, "probe.c"), Path(folder, "probe")
+        source.write_text(OPENMP_PROBE)
+        command = [*compiler.split(), "-fopenmp", str(source), "-o", str(program)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=60)
+            subprocess.run([str(program)], check=True, capture_output=True, timeout=60)
+        except (OSError, subprocess.SubprocessError):
+            return False
+    return True
+
+
+def translated() -> dict[str, str]:
+    """Every ``.pyx`` of the package as a C file, by module name; memoryview support is shared in one module."""
+    names = sorted(path.stem for path in (HERE / PACKAGE).glob("*.pyx"))
+    shared = f"{PACKAGE}._cyutility"
+    modules = [Extension(f"{PACKAGE}.{name}", [f"{PACKAGE}/{name}.pyx"]) for name in names]
+    modules.append(Extension(shared, [f"{PACKAGE}/_cyutility.c"]))
+    built = cythonize(
+        modules,
+        build_dir=f"build/cython{'-debug' if DEBUG else ''}",
+        compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=shared,
+        quiet=True,
+    )
+    return {ext.name.rsplit(".", 1)[1]: ext.sources[0] for ext in built}
+
+
+def extensions() -> list[Extension]:
+    def extension(name: str, source: str, flags: list[str]) -> Extension:
+        return Extension(
+            f"{PACKAGE}.{name}",
+            [source],
+            include_dirs=[numpy.get_include(), PACKAGE],
+            depends=[str(path.relative_to(HERE)) for path in (HERE / PACKAGE).glob("*.h")],
+            define_macros=MACROS,
+            extra_compile_args=[*COMPILE_ARGS, *flags],
+            extra_link_args=list(LINK_ARGS),
+        )
+
+    result = []
+    for name, source in translated().items():
+        if name in ONCE or name == "_cyutility":
+            result.append(extension(name, source, []))
+            continue
+        for isa, flags in isa_levels().items():
+            # a copy per level: object files are named after their source
+            copy = Path(source).parent / isa / f"{name}.c"
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy)
+            result.append(extension(f"{isa}.{name}", str(copy), flags))
+    return result
+
+
+class BuildExt(build_ext):
+    """Adds OpenMP where it works, and uses every core."""
+
+    def build_extensions(self) -> None:
+        self.parallel = self.parallel or os.cpu_count()
+        if openmp_works(self.compiler.compiler_so[0] if hasattr(self.compiler, "compiler_so") else "cc"):
+            for ext in self.extensions:
+                ext.extra_compile_args.append("-fopenmp")
+                ext.extra_link_args.append("-fopenmp")
+        super().build_extensions()
+
+    def copy_extensions_to_source(self) -> None:
+        for isa in isa_levels():
+            (HERE / PACKAGE / isa).mkdir(exist_ok=True)
+        super().copy_extensions_to_source()
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})
