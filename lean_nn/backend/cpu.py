@@ -1,0 +1,29 @@
+"""NumPy arrays of float32 and float64: outputs are allocated here, kernels write into them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lean_nn.primitive import Aval, Primitive, missing_kernel
+
+
+def allocate(aval: Aval) -> np.ndarray[Any, Any]:
+    """An uninitialised output array."""
+    return np.empty(aval.shape, aval.dtype)
+
+
+class Cpu:
+    name = "cpu"
+
+    def claims(self, arrays: tuple[Any, ...]) -> bool:
+        return all(type(a) is np.ndarray for a in arrays)
+
+    def run(self, prim: Primitive, arrays: tuple[Any, ...], avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
+        if prim.cpu is None:
+            raise missing_kernel(prim, self.name)
+        outs = tuple(allocate(aval) for aval in avals)
+        out = outs if len(prim.differentiable_out) > 1 else outs[0]
+        prim.cpu(*arrays, out=out, **params)
+        return out

@@ -1,0 +1,24 @@
+"""Object arrays: fractions, duals, intervals, any scalar. The specification itself is the backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lean_nn.primitive import OBJECT, Aval, Primitive, missing_kernel
+
+
+class Spec:
+    name = "spec"
+
+    def claims(self, arrays: tuple[Any, ...]) -> bool:
+        return any(type(a) is np.ndarray and a.dtype == OBJECT for a in arrays)
+
+    def run(self, prim: Primitive, arrays: tuple[Any, ...], avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
+        if prim.spec is None:
+            raise missing_kernel(prim, self.name)
+        result = prim.spec(*arrays, **params)
+        values = result if len(prim.differentiable_out) > 1 else (result,)
+        outs = tuple(np.ascontiguousarray(v, a.dtype).reshape(a.shape) for v, a in zip(values, avals, strict=True))
+        return outs if len(prim.differentiable_out) > 1 else outs[0]

@@ -1,0 +1,165 @@
+"""The spine: what a primitive is, where it is found, and how a value is computed from it.
+
+One record per primitive::
+
+    exp = primitive(
+        "exp",
+        abstract=same_shape,              # shapes and dtypes, and the only place that raises for them
+        spec=spec.exp,                    # what it means, on object arrays of any scalar
+        cpu=kernel,                       # how fast: writes into the outputs it is given
+        jvp=(lambda t, y, x: mul(t, y),), # one rule per argument, made of primitives only
+        vjp=(lambda g, y, x: mul(g, y),),
+        saves_output=True,                # the rules use y
+        accuracy=Ulps(2),                 # what the kernel promises against the spec
+    )
+
+Arrays are positional, parameters keyword-only and hashable. Calling the record applies it (`bind`, in
+``lean_nn_c/engine.pyx``, which also explains recording and the reverse sweep).
+
+The rules of one argument, forward and reverse, have the same form::
+
+    jvp[i](t, y, *args, **params)     the change of the output(s) when argument i moves by t
+    vjp[i](g, y, *args, **params)     what argument i gets when the output(s) are weighted by g
+
+`y` is the output (None unless `saves_output`); with several outputs `g`, `y` and the result of a forward
+rule are tuples. ``linear=(0, 1)`` says that the primitive is linear in these arguments one at a time: their
+forward rule is the primitive itself with the argument replaced. ``NONDIFF`` marks an argument without a
+derivative. A rule that is missing is an error when it is needed, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from lean_nn_c.engine import NONDIFF, GraphError, Primitive
+
+__all__ = [
+    "NONDIFF", "Aval", "Backend", "Exact", "Gamma", "GraphError", "Primitive", "Ulps",
+    "check_same_float", "evaluate", "get", "primitive", "register_backend", "registry",
+]
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+OBJECT = np.dtype(object)
+
+
+class Aval(NamedTuple):
+    """What is known of an array before it exists."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+# --- what a kernel promises against the spec ---
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The same bits as the spec evaluated in the same type."""
+
+
+@dataclass(frozen=True)
+class Ulps:
+    """Within `ulps` units in the last place of the exact result."""
+
+    ulps: float
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """|ŷ − y| ≤ γₙ·prim(|args|), γₙ = n·u/(1 − n·u): a sum of products in any fixed order.
+
+    `terms(*avals, **params)` is n, the number of roundings an output can collect.
+    """
+
+    terms: Callable[..., int]
+
+
+# --- the registry ---
+
+registry: dict[str, Primitive] = {}
+
+
+def primitive(name: str, *, abstract: Callable[..., Any], **fields: Any) -> Primitive:
+    """Make a record and enter it in the registry."""
+    if name in registry:
+        raise ValueError(f"primitive: names are unique; got {name!r} twice; choose another")
+    record = registry[name] = Primitive(name, abstract=abstract, **fields)
+    return record
+
+
+def get(name: str) -> Primitive:
+    """The record called `name`."""
+    try:
+        return registry[name]
+    except KeyError:
+        raise KeyError(f"primitive: {name!r} is not registered; got a name not in lean_nn.primitive.registry") from None
+
+
+# --- backends: the type of the data decides ---
+
+
+class Backend(Protocol):
+    """Computes a primitive on one kind of array."""
+
+    name: str
+
+    def claims(self, arrays: tuple[Any, ...]) -> bool:
+        """Whether this backend's kind of array is among `arrays`."""
+
+    def run(self, prim: Primitive, arrays: tuple[Any, ...], avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
+        """Allocate the outputs, compute, return them (one array, or a tuple)."""
+
+
+_backends: list[Backend] = []
+
+
+def register_backend(backend: Backend) -> None:
+    """Add a backend; the last one registered that claims the arrays computes them."""
+    _backends.insert(0, backend)
+
+
+def evaluate(prim: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The value of `prim` on `arrays`: shapes first, then the backend that the data's type names."""
+    out = prim.abstract(*[Aval(a.shape, a.dtype) for a in arrays], **params)
+    avals = (out,) if isinstance(out, Aval) else tuple(out)
+    for backend in _backends:
+        if backend.claims(arrays):
+            return backend.run(prim, arrays, avals, params)
+    kinds = sorted({type(a).__name__ for a in arrays})
+    raise TypeError(f"{prim.name}: no backend for such arrays; got {kinds}; pass NumPy arrays or Tensors")
+
+
+def missing_kernel(prim: Primitive, backend: str) -> GraphError:
+    """The error for a slot that is empty: named, never a silent fallback."""
+    return GraphError(f"{prim.name}: no {backend} kernel; got data that needs one; give the primitive a `{backend}` slot")
+
+
+# --- dtypes: one rule, one wording ---
+
+
+def check_float(op: str, aval: Aval) -> None:
+    """Raise unless the array is float32, float64 or of exact objects."""
+    if aval.dtype not in FLOATS and aval.dtype != OBJECT:
+        raise TypeError(
+            f"{op}: float32, float64 or object data is needed; got {aval.dtype}; convert with .astype('float32')"
+        )
+
+
+def check_same_float(op: str, *avals: Aval) -> np.dtype[Any]:
+    """Raise unless all arrays are of one float type (or all of objects); returns it."""
+    for aval in avals:
+        check_float(op, aval)
+    if len({aval.dtype for aval in avals}) > 1:
+        got = ", ".join(str(aval.dtype) for aval in avals)
+        raise TypeError(f"{op}: arguments of one dtype are needed; got {got}; convert one with .astype(...)")
+    return avals[0].dtype
+
+
+def check_index(op: str, aval: Aval) -> None:
+    """Raise unless the array is int64."""
+    if aval.dtype != np.dtype(np.int64):
+        raise TypeError(f"{op}: indices are int64; got {aval.dtype}; convert with .astype('int64')")

@@ -1,0 +1,29 @@
+from libc.stdint cimport int64_t, uint64_t
+
+
+cdef class Primitive:
+    cdef readonly str name
+    cdef readonly object abstract, spec, cpu, cuda, jvp, vjp, accuracy, lane
+    cdef readonly tuple linear, differentiable_out
+    cdef readonly bint saves_output
+    cdef readonly Py_ssize_t outputs
+
+
+cdef class Node:
+    cdef readonly int64_t id
+    cdef readonly Primitive prim
+    cdef readonly tuple inputs
+    cdef readonly dict params
+    cdef readonly tuple saved
+    cdef readonly tuple avals
+    cdef readonly uint64_t mask
+
+
+cdef class Box:
+    cdef readonly object data
+    cdef readonly Node node
+    cdef readonly Py_ssize_t index
+    cdef readonly uint64_t mask
+    cdef public dict tangents
+    cdef public object grad
+    cdef object __weakref__

@@ -1,0 +1,80 @@
+from collections.abc import Callable
+from typing import Any
+
+class GraphError(RuntimeError): ...
+
+NONDIFF: Any
+
+class Primitive:
+    name: str
+    abstract: Callable[..., Any]
+    spec: Callable[..., Any] | None
+    cpu: Callable[..., Any] | None
+    cuda: Callable[..., Any] | None
+    jvp: Any
+    vjp: Any
+    accuracy: Any
+    lane: Callable[..., Any] | None
+    linear: tuple[int, ...]
+    differentiable_out: tuple[bool, ...]
+    saves_output: bool
+    outputs: int
+    def __init__(
+        self,
+        name: str,
+        *,
+        abstract: Callable[..., Any],
+        spec: Callable[..., Any] | None = None,
+        cpu: Callable[..., Any] | None = None,
+        cuda: Callable[..., Any] | None = None,
+        jvp: Any = None,
+        vjp: Any = None,
+        linear: tuple[int, ...] = (),
+        differentiable_out: tuple[bool, ...] = (True,),
+        saves_output: bool = False,
+        accuracy: Any = None,
+        lane: Callable[..., Any] | None = None,
+    ) -> None: ...
+    def __call__(self, *args: Any, **params: Any) -> Any: ...
+
+class Node:
+    id: int
+    prim: Primitive
+    inputs: tuple[Any, ...]
+    params: dict[str, Any]
+    saved: tuple[Any, ...] | None
+    avals: tuple[tuple[tuple[int, ...], Any], ...] | None
+    mask: int
+
+class Box:
+    data: Any
+    node: Node | None
+    index: int
+    mask: int
+    tangents: dict[Any, Any] | None
+    grad: Any
+
+def install(
+    tensor: type, boxes: Callable[..., Any], evaluator: Callable[..., Any], forward: Callable[..., Any], zeros_of: Callable[..., Any]
+) -> None: ...
+def install_add(primitive: Primitive) -> None: ...
+def wrap(data: Any, mask: int = 0) -> Any: ...
+def watch(box: Box, mask: int) -> None: ...
+def open_level(nodes: list[Node] | None = None) -> int: ...
+def close_level(level: int) -> None: ...
+def set_limit(limit: int) -> int: ...
+def get_limit() -> int: ...
+def set_recording(on: bool) -> bool: ...
+def is_recording() -> bool: ...
+def live_levels() -> int: ...
+def bind(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any: ...
+def outputs_of(node: Node) -> Any: ...
+def pull(
+    roots: list[tuple[Box, Any]],
+    bit: int,
+    *,
+    keep: bool,
+    wanted: set[int] | None = None,
+    needed: set[int] | None = None,
+    inner: dict[int, Any] | None = None,
+) -> dict[int, tuple[Box, Any]]: ...

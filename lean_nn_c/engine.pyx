@@ -1,0 +1,474 @@
+"""The spine, compiled: a value, a recorded application, and the two loops every operation passes through.
+
+**A value** is a `Box` around an array. **A node** is one application of a primitive: the primitive, the boxes
+it was applied to, its static parameters. A box remembers the node it came from, so the boxes of a computation
+and their nodes are a graph with edges to the past only, numbered in the order of their birth. There is one
+graph; what differs between `backward`, a `Tape` and a transform is *who is interested*:
+
+* Every interested party is a **level**. Level 0 is the ambient one (`requires_grad`, `backward`); each open
+  `Tape` or transform takes the next number, so an inner level has a higher number than an outer one.
+* `box.mask` has bit L set when the value depends on something level L watches. An operation is recorded when
+  the union of its arguments' masks meets a level that is **live**; otherwise it leaves no trace at all.
+* Live are the levels that are open, up to a `limit`. A rule of derivation that serves level L is itself a
+  program of primitives; it runs with `limit = L`, so that the outer levels see it (that is how derivatives of
+  derivatives come about) and level L and those inside it do not (that is why they cost nothing).
+
+A bit left over from a closed level is harmless: it is not live, so nothing is recorded for it, and the
+reverse sweep delivers cotangents by the *identity* of boxes, never by bits.
+
+**bind** applies a primitive: evaluate, box, record, then let forward mode add tangents. Nothing is recorded
+before the value exists, and a failure in forward mode takes the record back: a failed operation leaves the
+tape as it was.
+
+**pull** is the reverse sweep. Nodes are visited in descending order of birth, through a heap, so that every
+node has received all its cotangents when its turn comes, and the order of additions is the same on every run.
+The sweep is a loop: a chain of a million nodes needs no deep stack. A node that no cotangent reaches is never
+looked at.
+
+Neither loop knows an operator. `add`, which sums cotangents, is handed in by `install`.
+"""
+
+from heapq import heappop, heappush
+from threading import local
+
+cimport numpy as cnp
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport int64_t, uint64_t
+
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from *:
+    """
+    /* What this thread is doing. */
+    static __thread int lnn_depth = 0;               /* the innermost open level */
+    static __thread int lnn_limit = 64;              /* levels below this one are live */
+    static __thread int lnn_recording = 1;           /* 0 inside no_grad */
+    static __thread unsigned long long lnn_live = 1; /* follows from the three above */
+    static __thread unsigned long long lnn_all = 0;  /* open levels that record everything */
+    """
+    int lnn_depth
+    int lnn_limit
+    int lnn_recording
+    uint64_t lnn_live
+    uint64_t lnn_all
+
+cdef enum:
+    MAX_LEVEL = 62
+
+
+class GraphError(RuntimeError):
+    """The recorded graph cannot do what was asked: freed, foreign, or missing a rule."""
+
+
+cdef class _NonDifferentiable:
+    """Stands in a rule's place where an argument has no derivative: an index, a condition, a seed."""
+
+    def __repr__(self):
+        return "NONDIFF"
+
+    def __reduce__(self):
+        return "NONDIFF"
+
+
+NONDIFF = _NonDifferentiable()
+
+cdef cnp.dtype FLOAT32 = np.dtype(np.float32)
+cdef cnp.dtype FLOAT64 = np.dtype(np.float64)
+cdef tuple EMPTY = ()
+cdef int64_t next_id = 0
+cdef object opened = local()  # .tapes: the node lists of this thread's recording levels, by level
+
+cdef type tensor_type = None
+cdef object to_boxes = None
+cdef object evaluate = None
+cdef object propagate = None
+cdef object add = None
+cdef object zeros = None
+
+
+def install(type tensor, object boxes, object evaluator, object forward, object zeros_of):
+    """Hand in what the layers above define: the box type, conversion, evaluation, forward mode, zeros."""
+    global tensor_type, to_boxes, evaluate, propagate, zeros
+    tensor_type, to_boxes, evaluate, propagate, zeros = tensor, boxes, evaluator, forward, zeros_of
+
+
+def install_add(Primitive primitive):
+    """Hand in the primitive that accumulates cotangents."""
+    global add
+    add = primitive
+
+
+cdef class Primitive:
+    """One record per primitive; `lean_nn.primitive` documents the fields."""
+
+    def __init__(self, str name, *, abstract, spec=None, cpu=None, cuda=None, jvp=None, vjp=None, tuple linear=(),
+                 tuple differentiable_out=(True,), bint saves_output=False, accuracy=None, lane=None):
+        self.name = name
+        self.abstract, self.spec, self.cpu, self.cuda = abstract, spec, cpu, cuda
+        self.jvp, self.vjp, self.linear = jvp, vjp, linear
+        self.differentiable_out, self.outputs = differentiable_out, len(differentiable_out)
+        self.saves_output, self.accuracy, self.lane = saves_output, accuracy, lane
+
+    def __call__(self, *args, **params):
+        return bind(self, args, params)
+
+    def __repr__(self):
+        return f"<primitive {self.name}>"
+
+    def __reduce__(self):
+        from lean_nn.primitive import get
+        return get, (self.name,)
+
+
+cdef class Node:
+    """One recorded application of a primitive."""
+
+    def __repr__(self):
+        return f"<node {self.id} {self.prim.name}>"
+
+
+cdef class Box:
+    """An array, where it came from, and who is interested in it. `Tensor` adds the manners."""
+
+
+cdef Box new_box(object data):
+    cdef Box box = <Box>(<PyTypeObject*>tensor_type).tp_new(tensor_type, <PyObject*>EMPTY, NULL)
+    box.data = data
+    return box
+
+
+def wrap(data, uint64_t mask=0):
+    """A fresh box around `data`, watched by the levels in `mask`."""
+    cdef Box box = new_box(data)
+    box.mask = mask
+    return box
+
+
+def watch(Box box, uint64_t mask):
+    """Set which levels watch this box: a leaf is where their sweeps end."""
+    box.mask = mask
+
+
+# ---------------------------------------------------------------------------------------------- levels
+
+
+cdef void refresh() noexcept:
+    global lnn_live
+    cdef int top = lnn_depth + 1 if lnn_depth + 1 < lnn_limit else lnn_limit
+    lnn_live = ((<uint64_t>1 << top) - 1) if lnn_recording else 0
+
+
+def open_level(list nodes=None):
+    """Open the next level and return its number; with `nodes`, every operation is recorded there."""
+    global lnn_depth, lnn_all
+    if lnn_depth >= MAX_LEVEL:
+        raise GraphError(f"tape: at most {MAX_LEVEL} nested levels; got one more; reduce the nesting")
+    lnn_depth += 1
+    if nodes is not None:
+        lnn_all |= <uint64_t>1 << lnn_depth
+        if not hasattr(opened, "tapes"):
+            opened.tapes = {}
+        opened.tapes[lnn_depth] = nodes
+    refresh()
+    return lnn_depth
+
+
+def close_level(int level):
+    """Close the innermost level, which must be `level`."""
+    global lnn_depth, lnn_all
+    if level != lnn_depth:
+        raise GraphError(f"tape: levels close innermost first, on the thread that opened them; got level {level} "
+                         f"while {lnn_depth} is innermost; use `with`")
+    lnn_all &= ~(<uint64_t>1 << level)
+    if hasattr(opened, "tapes"):
+        opened.tapes.pop(level, None)
+    lnn_depth -= 1
+    refresh()
+
+
+def set_limit(int limit):
+    """Make only the levels below `limit` live; returns the limit before."""
+    global lnn_limit
+    before = lnn_limit
+    lnn_limit = limit
+    refresh()
+    return before
+
+
+def get_limit():
+    return lnn_limit
+
+
+def set_recording(bint on):
+    """Switch recording on or off for this thread; returns the setting before."""
+    global lnn_recording
+    before = bool(lnn_recording)
+    lnn_recording = on
+    refresh()
+    return before
+
+
+def is_recording():
+    return bool(lnn_recording)
+
+
+def live_levels():
+    """The levels an operation is recorded for at this moment, as a mask."""
+    return lnn_live
+
+
+# ------------------------------------------------------------------------------------------------ bind
+
+
+cdef inline bint is_plain(object array) noexcept:
+    return type(array) is cnp.ndarray
+
+
+cdef object lane_output(tuple args):
+    """An output array where evaluation is a plain loop (one float type; equal shapes or a scalar), else None."""
+    cdef cnp.ndarray first, second
+    cdef int kind, axis
+    array = (<Box>args[0]).data
+    if not is_plain(array):
+        return None
+    first = <cnp.ndarray>array
+    kind = cnp.PyArray_TYPE(first)
+    if kind != cnp.NPY_FLOAT and kind != cnp.NPY_DOUBLE:
+        return None
+    if len(args) == 2:
+        array = (<Box>args[1]).data
+        if not is_plain(array):
+            return None
+        second = <cnp.ndarray>array
+        if cnp.PyArray_TYPE(second) != kind:
+            return None
+        if cnp.PyArray_NDIM(second) != 0:
+            if cnp.PyArray_NDIM(first) == 0:
+                first = second
+            elif cnp.PyArray_NDIM(first) != cnp.PyArray_NDIM(second):
+                return None
+            else:
+                for axis in range(cnp.PyArray_NDIM(first)):
+                    if cnp.PyArray_DIM(first, axis) != cnp.PyArray_DIM(second, axis):
+                        return None
+    elif len(args) != 1:
+        return None
+    return cnp.PyArray_EMPTY(cnp.PyArray_NDIM(first), cnp.PyArray_DIMS(first), kind, 0)
+
+
+cdef object apply(Primitive prim, tuple args, dict params):
+    """The value: one array, or a tuple of them."""
+    cdef Box box
+    if prim.lane is not None and not params:
+        out = lane_output(args)
+        if out is not None:
+            if len(args) == 1:
+                prim.lane((<Box>args[0]).data, out)
+            else:
+                prim.lane((<Box>args[0]).data, (<Box>args[1]).data, out)
+            return out
+    arrays = []
+    for box in args:
+        arrays.append(box.data)
+    return evaluate(prim, tuple(arrays), params)
+
+
+cdef Node record(Primitive prim, tuple args, dict params, tuple outs, uint64_t mask):
+    """A node for this application, the boxes of its results linked to it, listed on the tapes that record all."""
+    global next_id
+    cdef Node node = Node.__new__(Node)
+    cdef Box out, shell
+    cdef Py_ssize_t i
+    next_id += 1
+    node.id, node.prim, node.inputs, node.params, node.mask = next_id, prim, args, params, mask
+    if prim.outputs > 1 or lnn_all:
+        node.avals = tuple([((<Box>box).data.shape, (<Box>box).data.dtype) for box in outs])
+    if prim.saves_output:
+        shells = []
+        for out in outs:  # without a link to the node, so that no cycle keeps the arrays alive
+            shell = new_box(out.data)
+            shell.tangents = out.tangents
+            shells.append(shell)
+        node.saved = tuple(shells)
+    for i in range(prim.outputs):
+        out = <Box>outs[i]
+        out.node, out.index = node, i
+        if prim.differentiable_out[i]:
+            out.mask = mask
+    return node
+
+
+def bind(Primitive prim, tuple args, dict params):
+    """Apply `prim` to `args`: evaluate, box, record, propagate tangents."""
+    cdef Box box
+    cdef uint64_t mask = 0
+    cdef bint moving = False
+    cdef Node node = None
+    for item in args:
+        if type(item) is not tensor_type:
+            args = to_boxes(prim, args)
+            break
+    for box in args:
+        mask |= box.mask
+        if box.tangents is not None:
+            moving = True
+    value = apply(prim, args, params)
+    if prim.outputs == 1:
+        outs = (new_box(value),)
+    else:
+        outs = tuple([new_box(array) for array in value])
+    if moving:
+        for box in outs:
+            box.tangents = {}
+    mask = (mask | lnn_all) & lnn_live
+    if mask and (lnn_all or True in prim.differentiable_out):
+        node = record(prim, args, params, outs, mask)
+    if moving:
+        propagate(prim, args, params, outs)
+    if node is not None and lnn_all:
+        for level, nodes in opened.tapes.items():
+            if (node.mask >> <int>level) & 1:
+                nodes.append(node)
+    return outs[0] if prim.outputs == 1 else outs
+
+
+# ------------------------------------------------------------------------------------------------ pull
+
+
+def outputs_of(Node node):
+    """The node's results as rules want them: boxes linked to the node, rebuilt from what it saved (else None)."""
+    cdef Box shell, box
+    cdef Py_ssize_t i
+    if node.saved is None:
+        return None
+    boxes = []
+    for i, shell in enumerate(node.saved):
+        box = new_box(shell.data)
+        box.node, box.index, box.tangents = node, i, shell.tangents
+        box.mask = node.mask if node.prim.differentiable_out[i] else 0
+        boxes.append(box)
+    return boxes[0] if len(boxes) == 1 else tuple(boxes)
+
+
+cdef object rule_of(Primitive prim, Py_ssize_t argnum):
+    """(callable, takes the argument's number): a tuple has a rule per argument, a callable serves them all."""
+    rules = prim.vjp
+    if rules is not None and not isinstance(rules, tuple):
+        return rules
+    if rules is None or argnum >= len(<tuple>rules) or (<tuple>rules)[argnum] is None:
+        raise GraphError(f"{prim.name}: no reverse rule for argument {argnum}; got a cotangent for it; "
+                         f"give the primitive a vjp or detach the argument")
+    return (<tuple>rules)[argnum]
+
+
+cdef object cotangent_for(Node node, Py_ssize_t argnum, object rule, object g, object y):
+    if type(node.prim.vjp) is tuple:
+        arguments = (g, y) + node.inputs
+    else:
+        arguments = (argnum, g, y) + node.inputs
+    result = rule(*arguments, **node.params) if node.params else rule(*arguments)
+    if type(result) is not tensor_type or (<Box>result).data.shape != (<Box>node.inputs[argnum]).data.shape:
+        got = (<Box>result).data.shape if type(result) is tensor_type else type(result).__name__
+        raise GraphError(f"{node.prim.name}: the reverse rule of argument {argnum} returns that argument's shape "
+                         f"{(<Box>node.inputs[argnum]).data.shape}; got {got}; mend the rule")
+    return result
+
+
+cdef object gathered(Node node, object arrived):
+    """The cotangents of all outputs: zeros where none arrived, None where there can be none."""
+    if node.prim.outputs == 1:
+        return arrived
+    return tuple([
+        None if not node.prim.differentiable_out[i] else
+        zeros(node.avals[i][0], node.avals[i][1]) if g is None else g
+        for i, g in enumerate(arrived)
+    ])
+
+
+cdef class Sweep:
+    """One reverse sweep over the nodes of level `bit`; a fresh object each, so sweeps may run side by side."""
+    cdef uint64_t bit
+    cdef bint keep
+    cdef object wanted, needed  # sets of id(leaf) and of node ids, or None: all
+    cdef list heap
+    cdef dict nodes, arrived, leaves, inner
+
+    def __cinit__(self, uint64_t bit, bint keep, wanted, needed, dict inner):
+        self.bit, self.keep, self.wanted, self.needed, self.inner = bit, keep, wanted, needed, inner
+        self.heap, self.nodes, self.arrived, self.leaves = [], {}, {}, {}
+
+    cdef bint interior(self, Box box) noexcept:
+        return box.node is not None and box.node.mask & self.bit != 0
+
+    cdef bint wants(self, Box box) except -1:
+        if self.interior(box):
+            return box.mask & self.bit != 0 and (self.needed is None or box.node.id in self.needed)
+        if self.wanted is None:
+            return box.mask & self.bit != 0
+        return id(box) in self.wanted
+
+    cdef object deliver(self, Box box, object g):
+        """Add `g` to what has arrived for `box`."""
+        cdef Node node = box.node
+        if not self.interior(box):
+            key = id(box)
+            entry = self.leaves.get(key)
+            self.leaves[key] = (box, g if entry is None else add((<tuple>entry)[1], g))
+            return
+        if node.id not in self.nodes:
+            self.nodes[node.id] = node
+            heappush(self.heap, -node.id)
+            self.arrived[node.id] = g if node.prim.outputs == 1 else [None] * node.prim.outputs
+            if node.prim.outputs == 1:
+                return
+        if node.prim.outputs == 1:
+            self.arrived[node.id] = add(self.arrived[node.id], g)
+        else:
+            slot = <list>self.arrived[node.id]
+            slot[box.index] = g if slot[box.index] is None else add(slot[box.index], g)
+
+    cdef object visit(self, Node node):
+        cdef Py_ssize_t argnum
+        cdef Box box
+        if node.inputs is None:
+            raise GraphError(f"backward: the values saved by node {node.id} ({node.prim.name}) were freed by an earlier "
+                             f"backward; got a second one; pass retain_graph=True to the first")
+        g = gathered(node, self.arrived.pop(node.id))
+        if node.id in self.inner:
+            self.inner[node.id] = g
+        y = outputs_of(node)
+        for argnum in range(len(node.inputs)):
+            box = <Box>node.inputs[argnum]
+            if self.wants(box):
+                rule = rule_of(node.prim, argnum)
+                if rule is not NONDIFF:
+                    self.deliver(box, cotangent_for(node, argnum, rule, g, y))
+        if not self.keep:
+            node.inputs = node.saved = None
+
+    cdef object run(self):
+        while self.heap:
+            self.visit(<Node>self.nodes.pop(-<object>heappop(self.heap)))
+
+
+def pull(list roots, uint64_t bit, *, bint keep, wanted=None, needed=None, dict inner=None):
+    """Carry cotangents back from `roots` (pairs of box and cotangent) over the nodes of level `bit`.
+
+    Parameters
+    ----------
+    keep : keep what nodes saved, for a further sweep
+    wanted : set of id() of the leaves to deliver to; None: every leaf that the level watches
+    needed : set of ids of the nodes to pass through; None: all
+    inner : {node id: None}, filled with the cotangents that arrived at these nodes
+
+    Returns
+    -------
+    dict from id(leaf) to (leaf, cotangent)
+    """
+    cdef Sweep sweep = Sweep(bit, keep, wanted, needed, {} if inner is None else inner)
+    for box, g in roots:
+        sweep.deliver(box, g)
+    sweep.run()
+    return sweep.leaves
