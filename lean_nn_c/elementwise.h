@@ -1,0 +1,65 @@
+/* The elementwise operators: one scalar definition each, its loops, and the tables Cython looks them up in.
+ *
+ * elementwise_scalar.h is included once per number type and holds the definitions and loops; this file
+ * names the operators (X-macros), so that a new one is one definition and one line here.
+ * The second column is the cost of one element in additions: it decides when a second thread pays.
+ */
+#ifndef LNN_ELEMENTWISE_H
+#define LNN_ELEMENTWISE_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LNN_UNARY(X) \
+    X(neg, 1) X(abs, 1) X(sign, 1) X(sqrt, 4) X(reciprocal, 4) X(square, 1) \
+    X(exp, 12) X(log, 12) X(expm1, 16) X(log1p, 16) X(tanh, 20) X(sigmoid, 16) X(erf, 20) \
+    X(normal_cdf, 20) X(normal_pdf, 14) \
+    X(relu, 1) X(leaky_relu, 1) X(elu, 16) X(gelu, 20) X(gelu_tanh, 24) X(silu, 16) X(softplus, 30) \
+    X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1)
+
+#define LNN_BINARY_PLAIN(X) \
+    X(add, 1) X(sub, 1) X(mul, 1) X(div, 4) X(maximum, 1) X(minimum, 1) \
+    X(relu_gate, 1) X(leaky_gate, 1) X(elu_gate, 14) X(clip_gate, 1) X(open_gate, 1) \
+    X(tanh_gate, 1) X(sigmoid_gate, 1)
+#define LNN_BINARY(X) LNN_BINARY_PLAIN(X) X(pow, 40) /* pow's loop is not the plain one */
+
+#define LNN_COMPARE(X) X(eq, 1) X(ne, 1) X(lt, 1) X(le, 1) X(gt, 1) X(ge, 1)
+
+/* Loops see untyped pointers, so that both number types share one signature. A step is 0 (one value for
+ * all) or 1; p0 and p1 are the operator's own numbers (slope, alpha, bounds). Not `restrict`, because
+ * out may be one of the inputs; ivdep says what is true then too: elements do not depend on each other. */
+typedef void (*lnn_unary)(const void *x, void *y, ptrdiff_t n, double p0, double p1);
+typedef void (*lnn_binary)(const void *a, const void *b, void *y, ptrdiff_t n, int a_step, int b_step,
+                           double p0, double p1);
+typedef void (*lnn_where)(const uint8_t *c, const void *a, const void *b, void *y, ptrdiff_t n, int c_step,
+                          int a_step, int b_step);
+
+typedef struct { const char *name; int cost; lnn_unary f32, f64; } lnn_unary_entry;
+typedef struct { const char *name; int cost; lnn_binary f32, f64; } lnn_binary_entry;
+
+#define LNN_IVDEP _Pragma("GCC ivdep")
+
+#define real float
+#define T(name) name##_f32
+#define M(name) name##f
+#include "elementwise_scalar.h"
+#undef real
+#undef T
+#undef M
+
+#define real double
+#define T(name) name##_f64
+#define M(name) name
+#include "elementwise_scalar.h"
+#undef real
+#undef T
+#undef M
+
+#define LNN_ENTRY(name, cost) {#name, cost, lnn_##name##_loop_f32, lnn_##name##_loop_f64},
+static const lnn_unary_entry lnn_unary_table[] = {LNN_UNARY(LNN_ENTRY) {NULL, 0, NULL, NULL}};
+static const lnn_binary_entry lnn_binary_table[] = {LNN_BINARY(LNN_ENTRY) {NULL, 0, NULL, NULL}};
+static const lnn_binary_entry lnn_compare_table[] = {LNN_COMPARE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
+#undef LNN_ENTRY
+
+#endif

@@ -1,0 +1,142 @@
+/* Scalar definitions and their loops for one number type: `real`, T(name) its suffix, M(name) its libm.
+ * Included by elementwise.h, once per type. NaN must come out wherever it goes in, hence the direction
+ * of each comparison: a false `x <= 0` lets NaN through. */
+
+#define U(name) static inline real T(lnn_##name)(real x, real p, real q)
+#define B(name) static inline real T(lnn_##name)(real a, real b, real p, real q)
+#define C(name) static inline uint8_t T(lnn_##name)(real a, real b, real p, real q)
+#define R(value) ((real)(value))
+
+U(neg) { return -x; }
+U(abs) { return M(fabs)(x); }
+U(sign) { return x > 0 ? R(1) : x < 0 ? R(-1) : x; }  /* NaN stays, and so does the sign of zero */
+U(sqrt) { return M(sqrt)(x); }
+U(reciprocal) { return R(1) / x; }
+U(square) { return x * x; }
+U(exp) { return M(exp)(x); }
+U(log) { return M(log)(x); }
+U(expm1) { return M(expm1)(x); }
+U(log1p) { return M(log1p)(x); }
+U(tanh) { return M(tanh)(x); }
+U(erf) { return M(erf)(x); }
+/* exp of a negative number only: no overflow, and a small result keeps its relative accuracy */
+U(sigmoid) { real e = M(exp)(-M(fabs)(x)), d = R(1) / (R(1) + e); return x < 0 ? e * d : d; }
+/* erfc and not 1 + erf: the lower tail keeps its digits */
+U(normal_cdf) { return R(0.5) * M(erfc)(x * R(-0.70710678118654752440)); }
+U(normal_pdf) { return R(0.39894228040143267794) * M(exp)(R(-0.5) * x * x); }
+
+U(relu) { return x <= 0 ? R(0) : x; }
+U(leaky_relu) { return x > 0 ? x : p * x; }
+U(elu) { return x > 0 ? x : p * M(expm1)(x); }
+U(gelu) { return x * T(lnn_normal_cdf)(x, p, q); }
+/* 0.5 (1 + tanh u) = sigmoid(2u) */
+U(gelu_tanh) { return x * T(lnn_sigmoid)(R(1.5957691216057307117) * x * (R(1) + R(0.044715) * x * x), p, q); }
+U(silu) { return x * T(lnn_sigmoid)(x, p, q); }
+/* p = beta, q = threshold, above which the value is x itself */
+U(softplus) {
+    real z = p * x, pos = z > 0 ? z : R(0);
+    return z > q ? x : (pos + M(log1p)(M(exp)(-M(fabs)(z)))) / p;
+}
+U(clip) { real low = x < p ? p : x; return low > q ? q : low; }
+U(hardsigmoid) { real s = x + R(3); s = s < 0 ? R(0) : s; return (s > 6 ? R(6) : s) / R(6); }
+U(hardswish) { real s = x + R(3); s = s < 0 ? R(0) : s; return x * (s > 6 ? R(6) : s) / R(6); }
+
+B(add) { return a + b; }
+B(sub) { return a - b; }
+B(mul) { return a * b; }
+B(div) { return a / b; }
+B(libm_pow) { return M(pow)(a, b); }
+B(maximum) { return (a > b || a != a) ? a : b; }
+B(minimum) { return (a < b || a != a) ? a : b; }
+/* a gate passes a (a tangent or cotangent) according to b: the derivative of its function at b */
+B(relu_gate) { return b <= 0 ? R(0) : a; }
+B(leaky_gate) { return b > 0 ? a : p * a; }
+B(elu_gate) { return b > 0 ? a : a * (p * M(exp)(b)); }
+B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
+B(open_gate) { return (b > p && b < q) ? a : R(0); }
+B(tanh_gate) { return a * (R(1) - b * b); }      /* b = tanh(x) */
+B(sigmoid_gate) { return a * (b * (R(1) - b)); } /* b = sigmoid(x) */
+
+C(eq) { return a == b; }
+C(ne) { return a != b; }
+C(lt) { return a < b; }
+C(le) { return a <= b; }
+C(gt) { return a > b; }
+C(ge) { return a >= b; }
+
+#define UNARY_LOOP(name, cost) \
+    static void T(lnn_##name##_loop)(const void *vx, void *vy, ptrdiff_t n, double p0, double p1) { \
+        const real *x = (const real *)vx; \
+        real *y = (real *)vy; \
+        const real p = (real)p0, q = (real)p1; \
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(x[i], p, q); \
+    }
+
+#define PAIR_LOOP(name, out_t) \
+    static void T(lnn_##name##_loop)(const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, \
+                                     int b_step, double p0, double p1) { \
+        const real *a = (const real *)va, *b = (const real *)vb; \
+        out_t *y = (out_t *)vy; \
+        const real p = (real)p0, q = (real)p1; \
+        if (a_step && b_step) { \
+            LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(a[i], b[i], p, q); \
+        } else if (a_step) { \
+            const real s = n ? b[0] : R(0); \
+            LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(a[i], s, p, q); \
+        } else { \
+            const real s = n ? a[0] : R(0); \
+            LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(s, b[b_step ? i : 0], p, q); \
+        } \
+    }
+#define BINARY_LOOP(name, cost) PAIR_LOOP(name, real)
+#define COMPARE_LOOP(name, cost) PAIR_LOOP(name, uint8_t)
+
+LNN_UNARY(UNARY_LOOP)
+LNN_BINARY_PLAIN(BINARY_LOOP)
+BINARY_LOOP(libm_pow, 40)
+LNN_COMPARE(COMPARE_LOOP)
+
+/* One small whole exponent for all elements is a product: x² is then rounded correctly, x³ within 1.5 ulp. */
+static void T(lnn_pow_loop)(const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, int b_step,
+                            double p0, double p1) {
+    const real *a = (const real *)va;
+    real *y = (real *)vy;
+    const real e = (n && !b_step && a_step) ? *(const real *)vb : R(0);
+    if (e == R(1)) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = a[i];
+    } else if (e == R(2)) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = a[i] * a[i];
+    } else if (e == R(3)) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = a[i] * a[i] * a[i];
+    } else if (e == R(-1)) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = R(1) / a[i];
+    } else {
+        T(lnn_libm_pow_loop)(va, vb, vy, n, a_step, b_step, p0, p1);
+    }
+}
+
+static void T(lnn_where_loop)(const uint8_t *c, const void *va, const void *vb, void *vy, ptrdiff_t n, int c_step,
+                              int a_step, int b_step) {
+    const real *a = (const real *)va, *b = (const real *)vb;
+    real *y = (real *)vy;
+    if (c_step && a_step && b_step) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { real s = a[i], t = b[i]; y[i] = c[i] ? s : t; }
+    } else if (c_step && a_step && n) {
+        const real t = b[0];
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { real s = a[i]; y[i] = c[i] ? s : t; }
+    } else if (c_step && b_step && n) {
+        const real s = a[0];
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { real t = b[i]; y[i] = c[i] ? s : t; }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = c[c_step ? i : 0] ? a[a_step ? i : 0] : b[b_step ? i : 0];
+    }
+}
+
+#undef U
+#undef B
+#undef C
+#undef R
+#undef UNARY_LOOP
+#undef PAIR_LOOP
+#undef BINARY_LOOP
+#undef COMPARE_LOOP
