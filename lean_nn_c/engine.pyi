@@ -4,6 +4,7 @@ from typing import Any
 class GraphError(RuntimeError): ...
 
 NONDIFF: Any
+CONSTANT: int
 
 class Primitive:
     name: str
@@ -15,6 +16,7 @@ class Primitive:
     vjp: Any
     accuracy: Any
     lane: Callable[..., Any] | None
+    view: Callable[..., Any] | None
     linear: tuple[int, ...]
     differentiable_out: tuple[bool, ...]
     saves_output: bool
@@ -34,6 +36,7 @@ class Primitive:
         saves_output: bool = False,
         accuracy: Any = None,
         lane: Callable[..., Any] | None = None,
+        view: Callable[..., Any] | None = None,
     ) -> None: ...
     def __call__(self, *args: Any, **params: Any) -> Any: ...
 

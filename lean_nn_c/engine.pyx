@@ -73,6 +73,7 @@ cdef class _NonDifferentiable:
 
 
 NONDIFF = _NonDifferentiable()
+CONSTANT = 1 << 63  # in a mask: a number or array that only this operation has seen, so nobody can ask about it
 
 cdef cnp.dtype FLOAT32 = np.dtype(np.float32)
 cdef cnp.dtype FLOAT64 = np.dtype(np.float64)
@@ -104,12 +105,12 @@ cdef class Primitive:
     """One record per primitive; `lean_nn.primitive` documents the fields."""
 
     def __init__(self, str name, *, abstract, spec=None, cpu=None, cuda=None, jvp=None, vjp=None, tuple linear=(),
-                 tuple differentiable_out=(True,), bint saves_output=False, accuracy=None, lane=None):
+                 tuple differentiable_out=(True,), bint saves_output=False, accuracy=None, lane=None, view=None):
         self.name = name
         self.abstract, self.spec, self.cpu, self.cuda = abstract, spec, cpu, cuda
         self.jvp, self.vjp, self.linear = jvp, vjp, linear
         self.differentiable_out, self.outputs = differentiable_out, len(differentiable_out)
-        self.saves_output, self.accuracy, self.lane = saves_output, accuracy, lane
+        self.saves_output, self.accuracy, self.lane, self.view = saves_output, accuracy, lane, view
 
     def __call__(self, *args, **params):
         return bind(self, args, params)

@@ -1,0 +1,97 @@
+"""Forward mode: a value that moves carries its tangent, one per open `jvp`.
+
+When a primitive is applied to moving values, the engine calls `propagate` with the results. For each trace
+(one per open `jvp`, outermost first) the primitive's forward rule is a small program of primitives; it runs
+below the trace's own level, so that outer traces differentiate the tangent in turn while this trace and those
+inside it leave it alone. A tangent is never confused with another trace's: the trace itself is the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from lean_nn.primitive import NONDIFF, GraphError, Primitive, get
+from lean_nn_c import engine
+
+
+class Trace:
+    """One open `jvp`."""
+
+    __slots__ = ("level", "live")
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+        self.live = True
+
+
+@contextmanager
+def forward_trace() -> Iterator[Trace]:
+    """Open a level whose values carry tangents."""
+    trace = Trace(engine.open_level())
+    try:
+        yield trace
+    finally:
+        trace.live = False
+        engine.close_level(trace.level)
+
+
+def propagate(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any], outs: tuple[Any, ...]) -> None:
+    """Give the results `outs` of an application the tangents that follow from those of `args`."""
+    limit = engine.get_limit()
+    traces = {t for a in args for t in a.tangents or () if t.live and t.level < limit}
+    y = outputs_for_rules(prim, outs)
+    for trace in sorted(traces, key=lambda t: t.level):
+        tangents = [a.tangents.get(trace) if a.tangents else None for a in args]
+        engine.set_limit(trace.level)
+        try:
+            dots = output_tangents(prim, args, tangents, y, params)
+        finally:
+            engine.set_limit(limit)
+        for out, dot in zip(outs, dots, strict=True):
+            if dot is not None:
+                out.tangents[trace] = dot
+
+
+def outputs_for_rules(prim: Primitive, outs: tuple[Any, ...]) -> Any:
+    """What a rule sees as `y`."""
+    if not prim.saves_output:
+        return None
+    return outs if prim.outputs > 1 else outs[0]
+
+
+def output_tangents(
+    prim: Primitive, args: tuple[Any, ...], tangents: Sequence[Any], y: Any, params: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The tangents of the outputs: the sum over the moving arguments of their forward rules."""
+    total: tuple[Any, ...] = (None,) * prim.outputs
+    for argnum, t in enumerate(tangents):
+        if t is None:
+            continue
+        part = _apply_rule(prim, argnum, t, y, args, params)
+        parts = part if isinstance(part, tuple) else (part,) * prim.outputs if part is None else (part,)
+        total = tuple(_sum(a, b) for a, b in zip(total, parts, strict=True))
+    return tuple(dot if moves else None for dot, moves in zip(total, prim.differentiable_out, strict=True))
+
+
+def _apply_rule(
+    prim: Primitive, argnum: int, t: Any, y: Any, args: tuple[Any, ...], params: dict[str, Any]
+) -> Any:
+    if argnum in prim.linear:
+        return prim(*args[:argnum], t, *args[argnum + 1 :], **params)
+    rules = prim.jvp
+    if rules is not None and not isinstance(rules, tuple):
+        return rules(argnum, t, y, *args, **params)
+    if rules is None or argnum >= len(rules) or rules[argnum] is None:
+        raise GraphError(
+            f"{prim.name}: no forward rule for argument {argnum}; got a tangent for it; "
+            f"give the primitive a jvp or detach the argument"
+        )
+    return None if rules[argnum] is NONDIFF else rules[argnum](t, y, *args, **params)
+
+
+def _sum(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    return get("add")(a, b)

@@ -1,0 +1,102 @@
+"""From what users pass to what primitives take: Tensors of contiguous data in one of our dtypes.
+
+Arrays that are contiguous, aligned and of one of our dtypes are shared, not copied; a strided array is copied
+here, once, so that no kernel ever has to. Python numbers are weak (NEP 50): they take the dtype of the
+Tensors they meet.
+"""
+
+from __future__ import annotations
+
+import numbers
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from lean_nn.primitive import FLOATS, OBJECT, Aval, Primitive
+from lean_nn_c import engine
+
+DTYPES = (*FLOATS, OBJECT, np.dtype(np.int64), np.dtype(np.bool_))
+_REMEDY = {"i": "int64 (indices) or float32", "u": "int64 (indices) or float32", "f": "float32 or float64"}
+
+
+def as_array(value: Any, dtype: Any = None, op: str = "tensor") -> np.ndarray[Any, Any]:
+    """`value` as a contiguous array of a dtype we have, shared with the caller where it already is one."""
+    array = value if isinstance(value, np.ndarray) else _from_python(value)
+    if dtype is not None:
+        array = array.astype(dtype, copy=False)
+    if array.dtype not in DTYPES:
+        remedy = _REMEDY.get(array.dtype.kind, "float32, float64 or object")
+        raise TypeError(f"{op}: data of {', '.join(map(str, DTYPES))} is needed; got {array.dtype}; convert to {remedy}")
+    if type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.array(array, order="C", copy=True, subok=False)
+
+
+def _from_python(value: Any) -> np.ndarray[Any, Any]:
+    """Numbers and nested sequences; Python floats become float32, as in PyTorch, and exact numbers objects."""
+    array = np.asarray(value)
+    if array.dtype == np.float64 and not isinstance(value, np.generic) and not hasattr(value, "__array__"):
+        return array.astype(np.float32)
+    return array
+
+
+def as_tensor(value: Any, dtype: Any = None, op: str = "tensor") -> Any:
+    """`value` itself if it is a Tensor, else a Tensor around it."""
+    if isinstance(value, engine.Box):
+        return value
+    return engine.wrap(as_array(value, dtype, op))
+
+
+def scalar_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A weak Python number as a 0-d array of `dtype`; among exact numbers a float is the fraction it stands for."""
+    if dtype == OBJECT:
+        if isinstance(value, float) and np.isfinite(value):
+            value = Fraction(value)
+        array: np.ndarray[Any, Any] = np.empty((), OBJECT)
+        array[()] = value
+        return array
+    return np.array(value, dtype)
+
+
+def _is_weak(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, np.generic)
+
+
+def to_boxes(prim: Primitive, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of `prim` as Tensors; weak numbers take the dtype of the first array beside them."""
+    boxed = [None if _is_weak(a) else _object_or_tensor(prim, a) for a in args]
+    dtypes = [box.data.dtype for box in boxed if box is not None]
+    arithmetic = [d for d in dtypes if d in FLOATS or d == OBJECT]
+    like = (arithmetic or dtypes or [FLOATS[0]])[0]
+    return tuple(
+        engine.wrap(scalar_array(a, like), engine.CONSTANT) if box is None else box for a, box in zip(args, boxed, strict=True)
+    )
+
+
+def _object_or_tensor(prim: Primitive, value: Any) -> Any:
+    """A Tensor; a lone exact number (Fraction, a user's scalar) is a 0-d array of objects."""
+    if isinstance(value, engine.Box):
+        return value
+    if value is None or isinstance(value, (str, bytes, complex)):
+        raise TypeError(
+            f"{prim.name}: Tensors, arrays or numbers are needed; got {type(value).__name__}; pass a Tensor"
+        )
+    if isinstance(value, numbers.Number) and not isinstance(value, np.generic):
+        return engine.wrap(scalar_array(value, OBJECT), engine.CONSTANT)
+    return as_tensor(value, op=prim.name)
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    """A Tensor of zeros, a constant."""
+    return engine.wrap(np.zeros(shape, dtype))
+
+
+def ones_like(box: Any) -> Any:
+    """A Tensor of ones like `box`, a constant."""
+    return engine.wrap(np.ones(box.data.shape, box.data.dtype))
+
+
+def aval_of(box: Any) -> Aval:
+    """What `abstract` sees of a Tensor."""
+    return Aval(box.data.shape, box.data.dtype)

@@ -1,0 +1,44 @@
+"""Operations that change nothing but the point of view: the same data under another name or in another type.
+
+alias(x) is a Tensor of its own over x's data: where a level starts to watch a value without watching what it
+came from. cast is linear, and its transpose is the cast back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lean_nn.primitive import FLOATS, Aval, Exact, Ulps, primitive
+
+
+def _cast_abstract(x: Aval, *, dtype: str) -> Aval:
+    new = np.dtype(dtype)
+    if x.dtype not in FLOATS or new not in FLOATS:
+        raise TypeError(f"cast: between float32 and float64 only; got {x.dtype} to {new}; convert the data with NumPy first")
+    return Aval(x.shape, new)
+
+
+def _cast_cpu(x: Any, *, out: Any, dtype: str) -> None:
+    with np.errstate(over="ignore"):  # beyond float32's range is infinity, as IEEE says
+        np.copyto(out, x, casting="same_kind")
+
+
+alias = primitive(
+    "alias",
+    abstract=lambda x: x,
+    view=lambda x: x,
+    linear=(0,),
+    vjp=(lambda g, y, x: alias(g),),
+    accuracy=Exact(),
+)
+
+cast = primitive(
+    "cast",
+    abstract=_cast_abstract,
+    cpu=_cast_cpu,
+    linear=(0,),
+    vjp=(lambda g, y, x, *, dtype: cast(g, dtype=str(x.dtype)),),
+    accuracy=Ulps(0.5),
+)
