@@ -174,13 +174,10 @@ def conv_transpose_shape(
     check_at_least(op, "output_padding", output_padding, 0)
     check_pads(op, pads)
     _check_transposed_channels(op, x_shape[1], w_shape, b_shape, groups)
-    _check_output_padding(op, output_padding, stride, dilation)
+    check_output_padding(op, output_padding, stride, dilation)
     axes = zip(x_shape[2:], w_shape[2:], stride, pads, output_padding, dilation, strict=True)
     spatial = tuple((n - 1) * s - sum(p) + r * (k - 1) + e + 1 for n, k, s, p, e, r in axes)
-    if any(n < 1 for n in spatial):
-        got = f"spatial shape {spatial} from input {x_shape[2:]}"
-        remedy = "reduce padding or enlarge input or kernel"
-        raise bad(op, "output must have at least one cell per axis", got, remedy)
+    check_transposed_spatial(op, x_shape[2:], spatial)
     shape = (x_shape[0], w_shape[1] * groups, *spatial)
     check_elements(op, shape)
     return shape
@@ -199,8 +196,17 @@ def _check_transposed_channels(
     _check_bias(op, b_shape, w_shape[1] * groups)
 
 
-def _check_output_padding(op: str, output_padding: Ints, stride: Ints, dilation: Ints) -> None:
+def check_output_padding(op: str, output_padding: Ints, stride: Ints, dilation: Ints) -> None:
+    """``output_padding < max(stride, dilation)`` on every axis."""
     # Beyond this the extra cells are not produced by any convolution with this geometry.
     if any(e >= max(s, r) for e, s, r in zip(output_padding, stride, dilation, strict=True)):
         got = f"{output_padding} for stride {stride} and dilation {dilation}"
         raise bad(op, "output_padding must be smaller than stride or dilation", got, "use a smaller one")
+
+
+def check_transposed_spatial(op: str, in_spatial: Ints, spatial: Ints) -> None:
+    """The transposed convolution's output has at least one cell per axis."""
+    if any(n < 1 for n in spatial):
+        got = f"spatial shape {spatial} from input {in_spatial}"
+        remedy = "reduce padding or enlarge input or kernel"
+        raise bad(op, "output must have at least one cell per axis", got, remedy)

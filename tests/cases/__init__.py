@@ -1,16 +1,21 @@
-"""One list of cases per family of primitives: ``CASES`` of conv, pool, elementwise, reduce, linear, shape, norm.
+"""``CASES`` of conv, pool, elementwise, reduce, linear, shape, norm: one list of cases per family of primitives.
 
 A ``Case`` is one call of one primitive. The matrix in ``tests/test_primitives.py`` runs every check of
-``lean_nn.testing.check_primitive`` over it; benches and docs read the same lists. A family's module looks like
+``lean_nn.testing.check_primitive`` over it; benches and docs read the same lists. ``tests`` is on the path, so
+a test says ``from cases import Case``; a family's module says ``from . import Case, normal`` and looks like
 
     CASES = [
-        Case("conv-3x3", "conv", lambda rng, dtype: (normal(rng, dtype, 2, 3, 5, 5), normal(rng, dtype, 4, 3, 3, 3)),
-             {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}),
+        Case(
+            "3x3",
+            "conv",
+            lambda rng, dtype: (normal(rng, dtype, 2, 3, 5, 5), normal(rng, dtype, 4, 3, 3, 3)),
+            {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1},
+        ),
     ]
 
 Tags
 ----
-kink      the function is not smooth at some sampled point: order-2 numerical differences are left out
+kink      the function is not smooth at some sampled point: numerical differences are left out
 large     too big for the spec to evaluate quickly: compared by the family's own tests only
 no-order3 the third derivative is not evaluated (only where it would take seconds)
 """
