@@ -73,7 +73,7 @@ def values(shape, dtype, seed=0):
 
 
 def assert_within(got, want, ulps):
-    """|got − want| ≤ ulps·ulp(want), NaN and infinities alike; products of underflowed factors may lose more."""
+    """|got − want| ≤ ulps·ulp(want), NaN and infinities alike; underflowed factors may lose more."""
     with np.errstate(all="ignore"):
         rounded = want.astype(got.dtype)
     finite = np.isfinite(rounded)
