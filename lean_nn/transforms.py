@@ -77,7 +77,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
             box.tangents = {**(box.tangents or {}), trace: matching("jvp", box, t)}
         y = f(*tree.rebuild(primals, boxes))
         outs = _tensors("jvp", y)
-    dots = [(out.tangents or {}).pop(trace, None) for out in outs]
+        dots = [(out.tangents or {}).get(trace) for out in outs]
     return y, tree.rebuild(y, [zeros(o.data.shape, o.data.dtype) if d is None else d for o, d in zip(outs, dots, strict=True)])
 
 

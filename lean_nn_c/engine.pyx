@@ -26,11 +26,18 @@ The sweep is a loop: a chain of a million nodes needs no deep stack. A node that
 looked at.
 
 Neither loop knows an operator. `add`, which sums cotangents, is handed in by `install`.
+
+Boxes and nodes point to the past only, so reference counts free them the moment nobody needs them, and they
+are kept out of Python's cycle collector: walking a hundred thousand live nodes again and again would make a
+long graph cost more than its length. The two ways to close a cycle are dealt with where they arise: a tangent
+computed from its own value (`lean_nn.autodiff.forward` unhooks it when the trace ends), and a `leaf.grad`
+that was itself recorded (`create_graph=True`; set ``leaf.grad = None`` when done, as in PyTorch).
 """
 
 from heapq import heappop, heappush
 from threading import local
 
+cimport cython
 cimport numpy as cnp
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint64_t
@@ -38,6 +45,10 @@ from libc.stdint cimport int64_t, uint64_t
 import numpy as np
 
 cnp.import_array()
+
+cdef extern from "Python.h":
+    bint PyObject_GC_IsTracked(object)
+    void PyObject_GC_UnTrack(object)
 
 cdef extern from *:
     """
@@ -123,6 +134,7 @@ cdef class Primitive:
         return get, (self.name,)
 
 
+@cython.no_gc
 cdef class Node:
     """One recorded application of a primitive."""
 
@@ -130,6 +142,7 @@ cdef class Node:
         return f"<node {self.id} {self.prim.name}>"
 
 
+@cython.no_gc
 cdef class Box:
     """An array, where it came from, and who is interested in it. `Tensor` adds the manners."""
 
@@ -283,6 +296,8 @@ cdef Node record(Primitive prim, tuple args, dict params, tuple outs, uint64_t m
     cdef Box out, shell
     cdef Py_ssize_t i
     next_id += 1
+    if PyObject_GC_IsTracked(args):  # a tuple of boxes only: the collector would let go of it itself, later
+        PyObject_GC_UnTrack(args)
     node.id, node.prim, node.inputs, node.params, node.mask = next_id, prim, args, params, mask
     if prim.outputs > 1 or lnn_all:
         node.avals = tuple([((<Box>box).data.shape, (<Box>box).data.dtype) for box in outs])
@@ -446,7 +461,7 @@ cdef class Sweep:
                 rule = rule_of(node.prim, argnum)
                 if rule is not NONDIFF:
                     self.deliver(box, cotangent_for(node, argnum, rule, g, y))
-        if not self.keep:
+        if not self.keep and node.mask == self.bit:  # nobody else may come back to it
             node.inputs = node.saved = None
 
     cdef object run(self):

@@ -8,6 +8,7 @@ inside it leave it alone. A tangent is never confused with another trace's: the 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,11 +20,23 @@ from lean_nn_c import engine
 class Trace:
     """One open `jvp`."""
 
-    __slots__ = ("level", "live")
+    __slots__ = ("level", "live", "moving")
 
     def __init__(self, level: int) -> None:
         self.level = level
         self.live = True
+        self.moving: list[weakref.ref[Any]] = []
+
+    def close(self) -> None:
+        """Take the tangents off the values that still have one.
+
+        Under an outer reverse level a tangent may have been recorded as computed from its own value: a cycle.
+        """
+        self.live = False
+        for ref in self.moving:
+            box = ref()
+            if box is not None and box.tangents is not None:
+                box.tangents.pop(self, None)
 
 
 @contextmanager
@@ -33,7 +46,7 @@ def forward_trace() -> Iterator[Trace]:
     try:
         yield trace
     finally:
-        trace.live = False
+        trace.close()
         engine.close_level(trace.level)
 
 
@@ -52,6 +65,7 @@ def propagate(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any], ou
         for out, dot in zip(outs, dots, strict=True):
             if dot is not None:
                 out.tangents[trace] = dot
+                trace.moving.append(weakref.ref(out))
 
 
 def outputs_for_rules(prim: Primitive, outs: tuple[Any, ...]) -> Any:
