@@ -1,0 +1,52 @@
+"""simd.h for Cython: one fused name per tile."""
+
+from libc.stdint cimport int64_t
+
+from lean_nn_c._types cimport real
+
+cdef extern from "simd.h" nogil:
+    enum:
+        LNN_BYTES
+        LNN_ROWS
+        LNN_WIDE
+    int lnn_vectors(int64_t m) noexcept
+    void lnn_tile_f32(int mr, int nv, Py_ssize_t kn, const float** arow, const int64_t* aoff, const float* b,
+                      const int64_t* boff, const float* start, int add, float* out, Py_ssize_t ldo) noexcept
+    void lnn_tile_f64(int mr, int nv, Py_ssize_t kn, const double** arow, const int64_t* aoff, const double* b,
+                      const int64_t* boff, const double* start, int add, double* out, Py_ssize_t ldo) noexcept
+    void lnn_dots_f32(int mr, int nr, Py_ssize_t kn, const float** arow, const float** brow, int add,
+                      float* out, Py_ssize_t ldo, Py_ssize_t ldn) noexcept
+    void lnn_dots_f64(int mr, int nr, Py_ssize_t kn, const double** arow, const double** brow, int add,
+                      double* out, Py_ssize_t ldo, Py_ssize_t ldn) noexcept
+    int lnn_finite_f32(const float* x, Py_ssize_t n) noexcept
+    int lnn_finite_f64(const double* x, Py_ssize_t n) noexcept
+
+
+cdef inline void tile(int mr, int nv, int64_t kn, const real** arow, const int64_t* aoff, const real* b,
+                      const int64_t* boff, const real* start, bint add, real* out, int64_t ldo) noexcept nogil:
+    """out[m, j] = (add ? out[m, j] : start[m] or 0) + sum_k arow[m][aoff[k]] * b[boff[k] + j]."""
+    if real is float:
+        lnn_tile_f32(mr, nv, kn, arow, aoff, b, boff, start, add, out, ldo)
+    else:
+        lnn_tile_f64(mr, nv, kn, arow, aoff, b, boff, start, add, out, ldo)
+
+
+cdef inline void dots(int mr, int nr, int64_t kn, const real** arow, const real** brow, bint add,
+                      real* out, int64_t ldo, int64_t ldn) noexcept nogil:
+    """out[m*ldo + n*ldn] (+)= sum_k arow[m][k] * brow[n][k], m < mr <= 4, n < nr <= 3."""
+    if real is float:
+        lnn_dots_f32(mr, nr, kn, arow, brow, add, out, ldo, ldn)
+    else:
+        lnn_dots_f64(mr, nr, kn, arow, brow, add, out, ldo, ldn)
+
+
+cdef inline bint all_finite(const real* x, int64_t n) noexcept nogil:
+    if real is float:
+        return lnn_finite_f32(x, n)
+    else:
+        return lnn_finite_f64(x, n)
+
+
+cdef inline int lanes(const real* unused) noexcept nogil:
+    """Values of type `real` in one vector."""
+    return LNN_BYTES // sizeof(real)
