@@ -1,0 +1,94 @@
+"""The columns of a tap product: runs of output cells that are also runs of plane cells.
+
+Output cells are numbered with the planes' pitch, so that neighbours in a row are neighbours in memory and a whole
+tile of columns shifts by one offset per tap. Between two rows lie a few cells that are no outputs ("garbage
+columns"): they are computed and not stored. Flattening more axes makes longer runs but more garbage; `choose_runs`
+takes the number of flattened axes that needs the fewest tiles.
+"""
+
+from libc.stdint cimport int64_t
+
+from lean_nn_c._geometry cimport MAX_RANK
+
+cdef enum:
+    MAX_TILE = 128          # columns of the widest tile: 8 vectors of 16 floats
+
+
+cdef struct Columns:
+    int rank
+    int inner                   # axes inner..rank-1 are flattened into one run
+    int64_t count[MAX_RANK]     # output cells per axis
+    int64_t q[MAX_RANK]         # plane cells per axis
+    int64_t pitch[MAX_RANK]
+    int64_t step[MAX_RANK]      # distance in the output array of neighbours on an axis
+    int64_t base, dest          # plane index and output index of the first cell
+    int64_t length              # columns of a run, garbage included
+    int64_t per_run, tiles      # tiles of a run, of all runs
+    int64_t width               # columns of a full tile
+    bint direct                 # nothing may be read past the end of a run
+
+
+cdef struct Segment:
+    int64_t dest
+    int64_t column, length
+
+
+cdef struct Spot:               # one tile
+    int64_t base
+    int vectors, segments
+    bint whole                  # one segment, the full width, unit step: store straight from the registers
+    Segment segment[MAX_TILE]
+
+
+cdef inline void choose_runs(Columns* c, int64_t width) noexcept nogil:
+    cdef int i
+    cdef int64_t runs = 1, length = 1, tiles
+    c.width = width
+    c.tiles = -1
+    for i in range(c.rank):
+        runs *= c.count[i]
+    for i in range(c.rank - 1, -1, -1):
+        length += (c.count[i] - 1) * c.pitch[i]
+        runs //= c.count[i]
+        tiles = runs * ((length + width - 1) // width)
+        if c.tiles < 0 or tiles <= c.tiles:
+            c.inner = i
+            c.length = length
+            c.per_run = (length + width - 1) // width
+            c.tiles = tiles
+
+
+cdef inline void locate(const Columns* c, int64_t index, int lanes, Spot* s) noexcept nogil:
+    """Where tile `index` reads and which of its columns go where."""
+    cdef int64_t run = index // c.per_run, start = (index % c.per_run) * c.width, dest = c.dest
+    cdef int64_t stop = min(start + c.width, c.length), j, rest, at, place, room
+    cdef int i, last = c.rank - 1
+    cdef bint inside
+    s.base = c.base
+    for i in range(c.inner - 1, -1, -1):
+        at = run % c.count[i]
+        run //= c.count[i]
+        s.base += at * c.pitch[i]
+        dest += at * c.step[i]
+    s.vectors = <int>((stop - start + lanes - 1) // lanes)
+    j = start
+    if c.direct and start + s.vectors * lanes > c.length:
+        start = c.length - s.vectors * lanes            # step back instead of reading past the end
+    s.base += start
+    s.segments = 0
+    while j < stop:
+        rest, place, inside = j, dest, True
+        for i in range(c.inner, last + 1):
+            at = rest // c.pitch[i]
+            rest -= at * c.pitch[i]
+            place += at * c.step[i]
+            inside = inside and at < c.count[i]
+        room = min(c.count[last] - at, stop - j)        # `at` is now the place in the row
+        if inside:
+            s.segment[s.segments].dest = place
+            s.segment[s.segments].column = j - start
+            s.segment[s.segments].length = room
+            s.segments += 1
+        j += max(room, 1) if inside else c.q[last] - at
+    s.whole = (s.segments == 1 and s.segment[0].column == 0 and s.segment[0].length == s.vectors * lanes
+               and c.step[last] == 1)

@@ -1,0 +1,183 @@
+"""The three contractions of  sum w[o, c, k] * x~[n, c, p*s + k*d - pad] * y[n, o, p],  one call each; unfold and fold.
+
+Arrays are flat; the geometry comes as tuples of one length, the spatial rank. `pad` is the padding before each
+axis; the padding after it shows only in `out`. Results are written, never added.
+
+The algorithm: "taps" (taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far larger
+than image and output, or a padding zero has met an infinite or NaN factor, which shows as a NaN in the result: then
+"direct" (direct.pyx), which multiplies real cells only. "im2col" is unfold and a matrix product, made by the caller.
+"""
+
+from libc.stdint cimport int64_t
+
+from lean_nn_c._geometry cimport Geometry, check_lengths, read_geometry, refuse
+from lean_nn_c._simd cimport all_finite
+from lean_nn_c._types cimport real
+from lean_nn_c.direct cimport direct_conv, direct_conv_input, direct_conv_weight, direct_fold, direct_unfold
+from lean_nn_c.taps cimport NO_MEMORY, UNSUITED, taps_conv, taps_conv_input
+from lean_nn_c.taps_weight cimport taps_conv_weight
+
+ALGORITHMS = ("auto", "taps", "direct")
+
+
+cdef bint wants_direct(str algorithm) except -1:
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"conv: unknown algorithm; got {algorithm!r}; choose from {ALGORITHMS}")
+    return algorithm == "direct"
+
+
+cdef bint settled(int status, str algorithm) except -1:
+    """Whether the result stands; otherwise the caller takes the direct algorithm."""
+    if status == NO_MEMORY:
+        raise MemoryError("conv: no memory for the padded planes; use smaller batches or images")
+    if status == UNSUITED and algorithm == "taps":
+        raise MemoryError("conv: the padded planes would be far larger than image and output; use algorithm='auto'")
+    return status != UNSUITED
+
+
+cdef bint spoilt(const real* result, Py_ssize_t n, const real* factor, Py_ssize_t m) noexcept nogil:
+    """Whether padding zeros may have met non-finite values of `factor`."""
+    return not all_finite(result, n) and not all_finite(factor, m)
+
+
+def conv(
+    const real[::1] x,      # IN  n*c*spatial
+    const real[::1] w,      # IN  o*(c/groups)*kernel
+    const real[::1] b,      # IN  o, or None
+    real[::1] y,            # OUT n*o*out
+    int64_t n, int64_t c, int64_t o, int64_t groups,
+    tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
+):
+    """y[n, o, p] = b[o] + sum_{c, k} x~[n, c, p*s + k*d - pad] * w[o, c, k]"""
+    cdef Geometry g
+    cdef int status = UNSUITED
+    cdef bint direct = wants_direct(algorithm)
+    cdef const real* bias = NULL
+    cdef const real* image = NULL
+    cdef const real* weight = NULL
+    read_geometry(&g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
+    check_lengths(&g, x.shape[0], w.shape[0], y.shape[0])
+    if b is not None and b.shape[0] != o:
+        refuse("bias length differs from the output channels")
+    if y.shape[0] == 0:
+        return
+    if b is not None:
+        bias = &b[0]
+    if x.shape[0]:
+        image = &x[0]
+    if w.shape[0]:
+        weight = &w[0]
+    if not direct:
+        with nogil:
+            status = taps_conv(&g, image, weight, bias, &y[0])
+            if status == 0 and spoilt(<const real*>&y[0], y.shape[0], weight, w.shape[0]):
+                direct_conv(&g, image, weight, bias, &y[0])
+    if direct or not settled(status, algorithm):
+        with nogil:
+            direct_conv(&g, image, weight, bias, &y[0])
+
+
+def conv_input(
+    const real[::1] y_bar,  # IN  n*o*out
+    const real[::1] w,      # IN  o*(c/groups)*kernel
+    real[::1] x_bar,        # OUT n*c*spatial
+    int64_t n, int64_t c, int64_t o, int64_t groups,
+    tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
+):
+    """x_bar[n, c, u] = sum over o, p, k with p*s + k*d - pad = u of y_bar[n, o, p] * w[o, c, k]"""
+    cdef Geometry g
+    cdef int status = UNSUITED
+    cdef bint direct = wants_direct(algorithm)
+    cdef const real* cotangent = NULL
+    cdef const real* weight = NULL
+    read_geometry(&g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
+    check_lengths(&g, x_bar.shape[0], w.shape[0], y_bar.shape[0])
+    if x_bar.shape[0] == 0:
+        return
+    if y_bar.shape[0] == 0 or w.shape[0] == 0:
+        x_bar[:] = 0
+        return
+    cotangent, weight = &y_bar[0], &w[0]
+    if not direct:
+        with nogil:
+            status = taps_conv_input(&g, cotangent, weight, &x_bar[0])
+            if status == 0 and spoilt(<const real*>&x_bar[0], x_bar.shape[0], weight, w.shape[0]):
+                direct_conv_input(&g, cotangent, weight, &x_bar[0])
+    if direct or not settled(status, algorithm):
+        with nogil:
+            direct_conv_input(&g, cotangent, weight, &x_bar[0])
+
+
+def conv_weight(
+    const real[::1] x,      # IN  n*c*spatial
+    const real[::1] y_bar,  # IN  n*o*out
+    real[::1] w_bar,        # OUT o*(c/groups)*kernel
+    int64_t n, int64_t c, int64_t o, int64_t groups,
+    tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
+):
+    """w_bar[o, c, k] = sum_{n, p} x~[n, c, p*s + k*d - pad] * y_bar[n, o, p]"""
+    cdef Geometry g
+    cdef int status = UNSUITED
+    cdef bint direct = wants_direct(algorithm)
+    cdef const real* image = NULL
+    cdef const real* cotangent = NULL
+    read_geometry(&g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
+    check_lengths(&g, x.shape[0], w_bar.shape[0], y_bar.shape[0])
+    if w_bar.shape[0] == 0:
+        return
+    if x.shape[0] == 0 or y_bar.shape[0] == 0:
+        w_bar[:] = 0
+        return
+    image, cotangent = &x[0], &y_bar[0]
+    if not direct:
+        with nogil:
+            status = taps_conv_weight(&g, image, cotangent, &w_bar[0])
+            if status == 0 and spoilt(<const real*>&w_bar[0], w_bar.shape[0], cotangent, y_bar.shape[0]):
+                direct_conv_weight(&g, image, cotangent, &w_bar[0])
+    if direct or not settled(status, algorithm):
+        with nogil:
+            direct_conv_weight(&g, image, cotangent, &w_bar[0])
+
+
+def unfold(
+    const real[::1] x,      # IN  n*c*spatial
+    real[::1] cols,         # OUT n*c*kernel*out
+    int64_t n, int64_t c, tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation,
+):
+    """cols[n, (c, k), p] = x~[n, c, p*s + k*d - pad]"""
+    cdef Geometry g
+    read_geometry(&g, n, c, c, 1, spatial, kernel, out, stride, pad, dilation)
+    check_columns(&g, x.shape[0], cols.shape[0])
+    if cols.shape[0] == 0:
+        return
+    if x.shape[0] == 0:
+        cols[:] = 0
+        return
+    with nogil:
+        direct_unfold(&g, &x[0], &cols[0])
+
+
+def fold(
+    const real[::1] cols,   # IN  n*c*kernel*out
+    real[::1] x_bar,        # OUT n*c*spatial
+    int64_t n, int64_t c, tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation,
+):
+    """x_bar[n, c, u] = sum over k, p with p*s + k*d - pad = u of cols[n, (c, k), p]"""
+    cdef Geometry g
+    read_geometry(&g, n, c, c, 1, spatial, kernel, out, stride, pad, dilation)
+    check_columns(&g, x_bar.shape[0], cols.shape[0])
+    if x_bar.shape[0] == 0:
+        return
+    if cols.shape[0] == 0:
+        x_bar[:] = 0
+        return
+    with nogil:
+        direct_fold(&g, &cols[0], &x_bar[0])
+
+
+cdef int check_columns(const Geometry* g, Py_ssize_t x, Py_ssize_t cols) except -1:
+    cdef double total = <double>g.n * g.c * g.taps * g.outs
+    if (total > 4e18 or <double>g.n * g.c * g.cells > 4e18 or x != g.n * g.c * g.cells
+            or cols != g.n * g.c * g.taps * g.outs):
+        refuse("array lengths do not match the geometry")
+    return 0

@@ -1,0 +1,267 @@
+"""The convolution kernels against a few lines of NumPy, on geometry of any rank, with the stated bounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lean_nn_c import conv as kernel
+from lean_nn_c import threads
+
+ALGORITHMS = ("taps", "direct")
+DTYPES = (np.float32, np.float64)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    n: int
+    c: int
+    o: int
+    groups: int
+    spatial: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+
+    @property
+    def out(self):
+        axes = zip(self.spatial, self.kernel, self.stride, self.pads, self.dilation, strict=True)
+        return tuple((s + a + b - d * (k - 1) - 1) // t + 1 for s, k, t, (a, b), d in axes)
+
+    @property
+    def shapes(self):
+        x = (self.n, self.c, *self.spatial)
+        w = (self.o, self.c // self.groups, *self.kernel)
+        return x, w, (self.n, self.o, *self.out)
+
+    @property
+    def args(self):
+        before = tuple(a for a, _ in self.pads)
+        return (self.spatial, self.kernel, self.out, self.stride, before, self.dilation)
+
+
+def reference(g: Geometry, x, w, y):
+    """The three contractions, tap by tap, in float64: (y, x_bar, w_bar) for (x, w), (y, w), (x, y)."""
+    x, w, y = (a.astype(np.float64) for a in (x, w, y))
+    padded = np.pad(x, [(0, 0), (0, 0), *g.pads])
+    padded_bar, out, w_bar = np.zeros_like(padded), np.zeros_like(y), np.zeros_like(w)
+    cg, og = g.c // g.groups, g.o // g.groups
+    for tap in itertools.product(*map(range, g.kernel)):
+        axes = zip(tap, g.dilation, g.stride, g.out, strict=True)
+        window = tuple(slice(k * d, k * d + (p - 1) * s + 1, s) for k, d, s, p in axes)
+        for i in range(g.groups):
+            cs, os = slice(i * cg, (i + 1) * cg), slice(i * og, (i + 1) * og)
+            at = (slice(None), slice(None), *tap)
+            cells, wk = padded[(slice(None), cs, *window)], w[os][at]
+            out[:, os] += np.einsum("nc...,oc->no...", cells, wk)
+            padded_bar[(slice(None), cs, *window)] += np.einsum("no...,oc->nc...", y[:, os], wk)
+            size = math.prod(g.out)
+            w_bar[os][at] += np.einsum(
+                "ncz,noz->oc", cells.reshape(g.n, cg, size), y[:, os].reshape(g.n, og, size)
+            )
+    inside = tuple(slice(a, a + s) for (a, _), s in zip(g.pads, g.spatial, strict=True))
+    return out, padded_bar[(slice(None), slice(None), *inside)], w_bar
+
+
+def run(g: Geometry, x, w, y, algorithm="auto"):
+    """The same three from the kernels; outputs start as NaN, so that an unwritten cell shows."""
+    flat = [a.reshape(-1) for a in (x, w, y)]
+    out, x_bar, w_bar = (np.full(a.shape, np.nan, a.dtype) for a in (y, x, w))
+    head = (g.n, g.c, g.o, g.groups, *g.args)
+    kernel.conv(flat[0], flat[1], None, out.reshape(-1), *head, algorithm)
+    kernel.conv_input(flat[2], flat[1], x_bar.reshape(-1), *head, algorithm)
+    kernel.conv_weight(flat[0], flat[2], w_bar.reshape(-1), *head, algorithm)
+    return out, x_bar, w_bar
+
+
+def data(g: Geometry, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape).astype(dtype) for shape in g.shapes]
+
+
+def bounds(g: Geometry, x, w, y):
+    """gamma_n times the contraction of absolute values."""
+    u = np.finfo(x.dtype).eps / 2
+    terms = (
+        math.prod(g.kernel) * g.c // g.groups,
+        math.prod(g.kernel) * g.o // g.groups,
+        g.n * math.prod(g.out),
+    )
+    sums = reference(g, abs(x), abs(w), abs(y))
+    return [(n + 1) * u / (1 - (n + 1) * u) * s for n, s in zip(terms, sums, strict=True)]
+
+
+def check(g: Geometry, dtype, algorithm, seed=0):
+    arrays = data(g, dtype, seed)
+    tiny = np.finfo(dtype).tiny
+    for got, want, bound in zip(
+        run(g, *arrays, algorithm), reference(g, *arrays), bounds(g, *arrays), strict=True
+    ):
+        assert got.shape == want.shape
+        assert np.all(abs(got - want) <= bound * 1.0001 + tiny)
+
+
+@st.composite
+def geometries(draw, ranks=(1, 2, 3, 4, 5)):
+    rank = draw(st.sampled_from(ranks))
+    top = {1: 40, 2: 12, 3: 6, 4: 4, 5: 3}[rank]
+    groups = draw(st.integers(1, 3))
+    c, o = (groups * draw(st.integers(0 if rank < 3 else 1, 9 if rank < 3 else 3)) for _ in range(2))
+    axes = []
+    for _ in range(rank):
+        k, d = draw(st.integers(1, 4 if rank < 4 else 2)), draw(st.integers(1, 3))
+        pads = (draw(st.integers(0, 4 if rank < 3 else 2)), draw(st.integers(0, 4 if rank < 3 else 2)))
+        least = max(1, d * (k - 1) + 1 - sum(pads))
+        axes.append((draw(st.integers(least, max(least, top))), k, draw(st.integers(1, 4)), pads, d))
+    spatial, kernel_size, stride, pads, dilation = zip(*axes, strict=True)
+    return Geometry(draw(st.integers(0, 3)), c, o, groups, spatial, kernel_size, stride, pads, dilation)
+
+
+@given(geometries(), st.sampled_from(DTYPES), st.sampled_from(ALGORITHMS))
+@settings(max_examples=400, deadline=None)
+def test_any_geometry(g, dtype, algorithm):
+    check(g, dtype, algorithm)
+
+
+LARGE = [
+    Geometry(1, 64, 64, 1, (20, 20), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
+    Geometry(2, 70, 13, 1, (9, 11), (3, 3), (1, 1), ((1, 0), (0, 2)), (1, 1)),  # several blocks of terms
+    Geometry(1, 40, 30, 1, (17, 19), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1)),  # the image is its own plane
+    Geometry(1, 3, 20, 1, (45, 41), (7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1)),
+    Geometry(3, 12, 12, 12, (14, 15), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # depthwise
+    Geometry(2, 8, 16, 2, (12, 12), (4, 4), (2, 2), ((1, 1), (1, 1)), (1, 1)),
+    Geometry(1, 2, 3, 1, (700,), (601,), (1,), ((5, 5),), (1,)),  # more taps than a block holds
+    Geometry(1, 4, 8, 1, (9, 10, 11), (3, 3, 3), (1, 2, 1), ((1, 1),) * 3, (1, 1, 2)),
+    Geometry(5, 1, 32, 1, (28, 28), (5, 5), (1, 1), ((2, 2), (2, 2)), (1, 1)),
+    Geometry(1, 6, 7, 1, (33, 31), (5, 5), (7, 6), ((0, 0), (0, 0)), (1, 1)),  # stride above kernel
+    Geometry(1, 1, 1, 1, (5,), (2,), (3,), ((7, 9),), (4,)),  # windows wholly in the padding
+    Geometry(1, 800, 7, 1, (3, 3), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1)),
+    Geometry(2, 5, 4, 1, (), (), (), (), ()),  # rank 0: a linear layer
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("g", LARGE, ids=str)
+def test_large(g, dtype, algorithm):
+    if g.spatial == ():
+        x, w, y = data(g, dtype)
+        want = [x @ w.T, y @ w, y.T @ x]
+        for got, expected in zip(run(g, x, w, y, algorithm), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+        return
+    check(g, dtype, algorithm)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("g", [LARGE[0], LARGE[1], LARGE[3], LARGE[5], LARGE[8]], ids=str)
+def test_same_bits_for_any_number_of_threads(g, dtype, algorithm):
+    arrays = data(g, dtype)
+    before = threads.get_num_threads()
+    try:
+        results = []
+        for count in (1, 2, 3, 7):
+            threads.set_num_threads(count)
+            results.append(run(g, *arrays, algorithm))
+    finally:
+        threads.set_num_threads(before)
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bias(dtype):
+    for g in (LARGE[1], LARGE[3], Geometry(1, 0, 4, 1, (5,), (2,), (1,), ((0, 0),), (1,))):
+        x, w, y = data(g, dtype)
+        b = np.arange(1, g.o + 1, dtype=dtype)
+        out = np.empty_like(y)
+        kernel.conv(x.reshape(-1), w.reshape(-1), b, out.reshape(-1), g.n, g.c, g.o, g.groups, *g.args)
+        plain = run(g, x, w, y)[0]
+        expected = plain + b.reshape(1, -1, *[1] * len(g.spatial))
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_padding_never_meets_infinities(dtype, value):
+    """A padding cell contributes nothing: 0 * inf must not appear."""
+    g = Geometry(1, 2, 3, 1, (5, 6), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    x, w, y = data(g, dtype)
+    w[1, 0, 0, 0] = value  # reads padding at the first row and column
+    y[0, 2, 0, 0] = value
+    got, want = run(g, x, w, y), run(g, x, w, y, "direct")
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert np.isfinite(got[0][0, 1, 0]).all() and not np.isfinite(got[0][0, 1, 1, 1:]).any()
+    assert np.isfinite(got[2][2, :, 0, 0]).all() and not np.isfinite(got[2][2, :, 1:, 1:]).any()
+
+
+def test_planes_too_large_take_another_way():
+    """A billion cells of padding around ten: the answer is two products, not 4 GB of planes."""
+    far = 10**9
+    x, w, y = np.arange(10.0), np.array([2.0, 3.0]), np.empty(1)
+    geometry = ((10,), (2,), (1,), (1,), (far - 4,), (far,))
+    kernel.conv(x, w, None, y, 1, 1, 1, 1, *geometry)
+    assert y[0] == 3.0 * x[4]
+    with pytest.raises(MemoryError, match="algorithm='auto'"):
+        kernel.conv(x, w, None, y, 1, 1, 1, 1, *geometry, "taps")
+
+
+@given(geometries(), st.sampled_from(DTYPES))
+@settings(max_examples=150, deadline=None)
+def test_unfold_and_fold(g, dtype):
+    x, _, _ = data(g, dtype)
+    shape = (g.n, g.c, *g.kernel, *g.out)
+    cols = np.full(shape, np.nan, dtype)
+    kernel.unfold(x.reshape(-1), cols.reshape(-1), g.n, g.c, *g.args)
+    padded = np.pad(x, [(0, 0), (0, 0), *g.pads])
+    for tap in itertools.product(*map(range, g.kernel)):
+        axes = zip(tap, g.dilation, g.stride, g.out, strict=True)
+        window = tuple(slice(k * d, k * d + (p - 1) * s + 1, s) for k, d, s, p in axes)
+        np.testing.assert_array_equal(
+            cols[(slice(None), slice(None), *tap)], padded[(slice(None), slice(None), *window)]
+        )
+    v = np.random.default_rng(1).integers(-4, 5, shape).astype(dtype)
+    back = np.full(x.shape, np.nan, dtype)
+    kernel.fold(v.reshape(-1), back.reshape(-1), g.n, g.c, *g.args)
+    whole = np.round(x * 4)
+    kernel.unfold(whole.reshape(-1), cols.reshape(-1), g.n, g.c, *g.args)
+    assert np.sum(cols.astype(float) * v) == np.sum(whole.astype(float) * back)  # small integers: exact
+
+
+def test_kernels_refuse_what_does_not_fit():
+    x, w, y = np.zeros(10), np.zeros(2), np.zeros(9)
+    good = ((10,), (2,), (9,), (1,), (0,), (1,))
+    kernel.conv(x, w, None, y, 1, 1, 1, 1, *good)
+    for bad in (
+        ((11,), *good[1:]),
+        (*good[:2], (10,), *good[3:]),
+        ((10, 1), *good[1:]),
+        (*good[:3], (0,), *good[4:]),
+        (*good[:4], (-1,), good[5]),
+        (*good[:5], (2**62,)),
+    ):
+        with pytest.raises(ValueError, match="lean_nn_c"):
+            kernel.conv(x, w, None, y, 1, 1, 1, 1, *bad)
+    with pytest.raises(ValueError, match="lean_nn_c"):
+        kernel.conv(x, w, np.zeros(2), y, 1, 1, 1, 1, *good)
+    with pytest.raises(ValueError, match="lean_nn_c"):
+        kernel.conv(x, w, None, y, 1, 1, 1, 2, *good)
+    with pytest.raises(ValueError, match="unknown algorithm"):
+        kernel.conv(x, w, None, y, 1, 1, 1, 1, *good, "magic")
+
+
+def test_read_only_input():
+    x, w, y = np.ones(10), np.ones(2), np.zeros(9)
+    x.flags.writeable = w.flags.writeable = False
+    kernel.conv(x, w, None, y, 1, 1, 1, 1, (10,), (2,), (9,), (1,), (0,), (1,))
+    assert (y == 2).all()
