@@ -31,6 +31,7 @@ derivative. A rule that is missing is an error when it is needed, never zero.
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -99,6 +100,9 @@ def get(name: str) -> Primitive:
         return registry[name]
     except KeyError:
         raise KeyError(f"primitive: {name!r} is not registered; got a name not in lean_nn.primitive.registry") from None
+
+
+copyreg.pickle(Primitive, lambda prim: (get, (prim.name,)))  # type: ignore[arg-type]  # by name, as functions are
 
 
 # --- backends: the type of the data decides ---

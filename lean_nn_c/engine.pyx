@@ -129,10 +129,6 @@ cdef class Primitive:
     def __repr__(self):
         return f"<primitive {self.name}>"
 
-    def __reduce__(self):
-        from lean_nn.primitive import get
-        return get, (self.name,)
-
 
 @cython.no_gc
 cdef class Node:
