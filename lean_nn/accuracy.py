@@ -24,15 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lean_nn.primitive import FLOATS, Aval, Exact, Gamma, GraphError, Primitive, Ulps, evaluate
-from lean_nn.spec import Interval
+from lean_nn.spec.interval import Interval
 
 __all__ = ["bound_text", "measure"]
 
 Array = NDArray[Any]
 Outputs = tuple[Array, ...]
+Conversion = Callable[[Any], Any]
 
 
-def _objects(array: Array, scalar: Callable[[Any], Any]) -> Array:
+def _objects(array: Array, scalar: Conversion) -> Array:
     """An object array of ``scalar(element)``; indices and conditions stay as they are."""
     if array.dtype not in FLOATS:
         return array
@@ -41,7 +42,7 @@ def _objects(array: Array, scalar: Callable[[Any], Any]) -> Array:
     return result
 
 
-def _spec(prim: Primitive, arrays: tuple[Array, ...], params: Mapping[str, Any], scalar: Callable[[Any], Any]) -> Outputs:
+def _spec(prim: Primitive, arrays: tuple[Array, ...], params: Mapping[str, Any], scalar: Conversion) -> Outputs:
     if prim.spec is None:
         raise GraphError(f"{prim.name}: no spec to compare with; got a record without one; give it a `spec` slot")
     result = prim.spec(*[_objects(array, scalar) for array in arrays], **params)
@@ -58,7 +59,7 @@ def _enclosed(value: Any) -> Interval:
 
 
 def reference(prim: Primitive, arrays: tuple[Array, ...], params: Mapping[str, Any]) -> Outputs:
-    """The exact results as Fractions, or Intervals around them; as floats where neither can be had (NaN, infinities)."""
+    """The exact results as Fractions, or Intervals around them; as floats where neither can be had (NaN, inf)."""
     for scalar in (_exactly, _enclosed):
         try:
             return _spec(prim, arrays, params, scalar)
@@ -71,7 +72,7 @@ def _gap(got: float, wanted: Any) -> float:
     """|got − wanted|, for an Interval the distance to it; 0 for the same infinity or two NaN."""
     lo, hi = (wanted.lo, wanted.hi) if isinstance(wanted, Interval) else (wanted, wanted)
     if not math.isfinite(got):
-        same = got == lo or got == hi or (got != got and lo != lo)
+        same = got in (lo, hi) or (got != got and lo != lo)
         return 0.0 if same or (got > 0 and hi >= _LARGEST) or (got < 0 and lo <= -_LARGEST) else math.inf
     if isinstance(lo, float) and not math.isfinite(lo) and lo == hi:
         return math.inf
@@ -114,7 +115,7 @@ def _units(
         gamma = _gamma(accuracy.terms(*avals, **params), dtypes[0])
         tiny = float(np.finfo(dtypes[0]).smallest_subnormal)  # a product may underflow
         return [[gamma * float(v) + tiny for v in y.reshape(-1)] for y in sizes]
-    raise GraphError(f"{prim.name}: no stated accuracy; got {accuracy!r}; give the record Exact(), Ulps(k) or Gamma(terms)")
+    raise GraphError(f"{prim.name}: no stated accuracy; got {accuracy!r}; give it Exact(), Ulps(k) or Gamma(terms)")
 
 
 def _differs(got: Array, wanted: Array, dtype: np.dtype[Any]) -> bool:
@@ -123,7 +124,7 @@ def _differs(got: Array, wanted: Array, dtype: np.dtype[Any]) -> bool:
 
 
 def measure(prim: Primitive, arrays: tuple[Array, ...], params: Mapping[str, Any]) -> float:
-    """max |ŷ − y| / bound over all elements of all outputs of the kernel; inf for a difference where none is allowed."""
+    """max |ŷ − y| / bound over all elements of all outputs; inf for a difference where none is allowed."""
     result = evaluate(prim, arrays, dict(params))
     outs: Outputs = result if prim.outputs > 1 else (result,)
     if isinstance(prim.accuracy, Exact):

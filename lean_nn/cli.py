@@ -56,9 +56,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--filter", default="", type=_pattern, metavar="RE", help="only operators whose name matches")
     check.add_argument("--seed", default=0, type=int, help="seed of the random inputs (default 0)")
-    check.add_argument("--threads", default=None, type=int, metavar="N", help="number of threads (default: as `info` says)")
+    check.add_argument("--threads", default=None, type=int, metavar="N", help="threads (default: as `info` says)")
     check.add_argument("--quiet", action="store_true", help="no progress on standard error")
-    info = commands.add_parser("info", help="say what is installed and what runs here", description=INFO, formatter_class=style)
+    info = commands.add_parser(
+        "info", help="say what is installed and what runs here", description=INFO, formatter_class=style
+    )
     for command in (check, info):
         command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -93,7 +95,8 @@ def _check(options: argparse.Namespace) -> int:
     good = bool(found) and all(finding.ok for finding in found)
     seconds = time.perf_counter() - began
     if options.json:
-        report = {"ok": good, "seconds": round(seconds, 3), "config": config(), "operators": [f.as_json() for f in found]}
+        operators = [finding.as_json() for finding in found]
+        report = {"ok": good, "seconds": round(seconds, 3), "config": config(), "operators": operators}
         print(json.dumps(report, indent=2))
     elif not found:
         print(f"lean-nn check: no operator matches {options.filter!r}", file=sys.stderr)

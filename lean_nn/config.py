@@ -47,7 +47,7 @@ def config() -> Config:
     import platform  # 2 ms that `import lean_nn` need not pay
 
     folder = Path(lean_nn_c.__file__).parent
-    built = [isa for isa in build_info.ISA_LEVELS if any((folder / isa).glob("*.so")) or any((folder / isa).glob("*.pyd"))]
+    built = [isa for isa in build_info.ISA_LEVELS if (folder / isa).is_dir()]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
         "version": __version__,
@@ -74,7 +74,7 @@ def as_text(found: Config) -> str:
     openmp = f"yes ({found['openmp']})" if found["openmp"] else "no: kernels run on one thread"
     lines = {
         "lean_nn": f"{found['version']} in {found['location']}",
-        "kernels": f"{isa['chosen']}{forced}; built {', '.join(isa['built'])}; this machine runs {', '.join(isa['runnable'])}",
+        "kernels": f"{isa['chosen']}{forced}; built: {', '.join(isa['built'])}; run here: {', '.join(isa['runnable'])}",
         "compiler": found["compiler"],
         "OpenMP": openmp,
         "threads": f"{count['now']} (default {count['default']}, cores {count['cores']})",

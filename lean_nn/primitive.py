@@ -102,7 +102,7 @@ def get(name: str) -> Primitive:
         raise KeyError(f"primitive: {name!r} is not registered; got a name not in lean_nn.primitive.registry") from None
 
 
-copyreg.pickle(Primitive, lambda prim: (get, (prim.name,)))  # type: ignore[arg-type]  # by name, as functions are
+copyreg.pickle(Primitive, lambda prim: (get, (prim.name,)))  # by name, as functions are
 
 
 # --- backends: the type of the data decides ---
