@@ -1,0 +1,363 @@
+"""Reductions: sums over any axes, extremes, logsumexp, softmax, standardisation.
+
+Arrays are C-contiguous, float32 or float64, and seen as (outer, n, inner), reduced over n; `standardize` sees
+(A, G, B). The loops are in ``_sums.pxd``, ``_softmax.pxd`` and ``_standard.pxd``; here: dtype, tasks, threads.
+A task is fixed by the shape and written by one thread, so the bits do not depend on the number of threads.
+"""
+
+cimport numpy as cnp
+from cython.parallel cimport prange
+from libc.stdint cimport int64_t
+
+import numpy as np
+
+from lean_nn_c._softmax cimport LOG_SOFTMAX, LOGSUMEXP, SOFTMAX, Kind, one_line, some_lines
+from lean_nn_c._standard cimport standardize_group, tangent_group, transpose_group
+from lean_nn_c._sums cimport COLUMNS, column_sum, row_sum
+from lean_nn_c._types cimport real
+from lean_nn_c.threads cimport threads_for
+
+cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    bint PyArray_IS_C_CONTIGUOUS(cnp.ndarray)
+    bint PyArray_ISWRITEABLE(cnp.ndarray)
+
+cdef enum:
+    SPLIT = 8192        # a longer sum is cut into parts of this length, which threads share
+    TASK = 4096         # elements a task has at least, where lines are short
+    KEEP_GIL = 8192     # work below which giving the GIL up costs more than it gives
+    EXP_COST = 12       # one exp in additions
+    MAX_AXES = 64
+
+
+def roundings(n):
+    """How many roundings a sum of `n` terms collects at most here: the n of its γₙ."""
+    if n <= SPLIT:
+        return min(max(n - 1, 0), 31 + max(0, (max(n, 1) - 1) // 32).bit_length())
+    return roundings(SPLIT) + roundings(-(-n // SPLIT))
+
+
+cdef int single(cnp.ndarray x) except -1:
+    """1 for float32, 0 for float64."""
+    cdef int kind = cnp.PyArray_TYPE(x)
+    if kind != cnp.NPY_FLOAT32 and kind != cnp.NPY_FLOAT64:
+        raise TypeError(f"reduce kernel: float32 and float64 are supported; got {x.dtype}")
+    return kind == cnp.NPY_FLOAT32
+
+
+cdef int need(cnp.ndarray x, int kind, Py_ssize_t size, bint writes) except -1:
+    """Refuse what would read or write out of bounds; the backend never passes it."""
+    if not PyArray_IS_C_CONTIGUOUS(x) or (writes and not PyArray_ISWRITEABLE(x)):
+        raise ValueError("reduce kernel: arrays must be C-contiguous and outputs writeable")
+    if cnp.PyArray_TYPE(x) != kind:
+        raise TypeError(f"reduce kernel: arrays must have one dtype; got another of {x.dtype}")
+    if cnp.PyArray_SIZE(x) != size:
+        raise ValueError(f"reduce kernel: {size} elements are needed; got {cnp.PyArray_SIZE(x)}")
+    return 0
+
+
+cdef int extents(Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) except -1:
+    if outer < 0 or n < 0 or inner < 0:
+        raise ValueError(f"reduce kernel: sizes must not be negative; got ({outer}, {n}, {inner})")
+    return 0
+
+
+# -------------------------------------------------------------------------------------------------- sum
+
+
+cdef inline void sum_task(const real* x, real* y, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t parts, Py_ssize_t task,
+                          Py_ssize_t blocks) noexcept nogil:
+    """One block of columns (or the row) of one part of one outer index."""
+    cdef Py_ssize_t block = task % blocks
+    cdef Py_ssize_t line = task // blocks       # outer · parts + part
+    cdef Py_ssize_t part = line % parts
+    cdef Py_ssize_t rows = min(<Py_ssize_t>SPLIT, n - part * SPLIT)
+    cdef const real* src = x + ((line // parts) * n + part * SPLIT) * inner + block * COLUMNS
+    cdef real* dst = y + line * inner + block * COLUMNS
+    if inner == 1:
+        dst[0] = row_sum(src, rows)
+    else:
+        column_sum(src, rows, inner, <int>min(<Py_ssize_t>COLUMNS, inner - block * COLUMNS), dst)
+
+
+cdef void sum_parts(const real* x, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t parts) noexcept nogil:
+    """y[o, p, i] = Σ x[o, r, i] over the rows r of part p."""
+    cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS
+    cdef Py_ssize_t tasks = outer * parts * blocks
+    cdef Py_ssize_t size = min(n, <Py_ssize_t>SPLIT) * min(inner, <Py_ssize_t>COLUMNS)
+    cdef Py_ssize_t each = max(<Py_ssize_t>1, TASK // max(size, <Py_ssize_t>1))
+    cdef Py_ssize_t bundle, task, bundles = (tasks + each - 1) // each
+    cdef int threads = threads_for(outer * n * inner)
+    if threads == 1:
+        for task in range(tasks):
+            sum_task(x, y, n, inner, parts, task, blocks)
+        return
+    for bundle in prange(bundles, num_threads=threads, schedule="static"):
+        for task in range(bundle * each, min(tasks, (bundle + 1) * each)):
+            sum_task(x, y, n, inner, parts, task, blocks)
+
+
+cdef object sum_pass(cnp.ndarray x, cnp.ndarray out, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
+    """Σ over the middle axis of (outer, n, inner); `out` None: into a new array, which is returned."""
+    cdef Py_ssize_t parts = max(<Py_ssize_t>1, (n + SPLIT - 1) // SPLIT)
+    cdef cnp.ndarray y
+    cdef int kind = cnp.PyArray_TYPE(x)
+    y = np.empty(outer * parts * inner, x.dtype) if out is None or parts > 1 else out
+    cdef const void* src = cnp.PyArray_DATA(x)
+    cdef void* dst = cnp.PyArray_DATA(y)
+    if outer * n * inner < KEEP_GIL:
+        if kind == cnp.NPY_FLOAT32:
+            sum_parts(<const float*>src, <float*>dst, outer, n, inner, parts)
+        else:
+            sum_parts(<const double*>src, <double*>dst, outer, n, inner, parts)
+    else:
+        with nogil:
+            if kind == cnp.NPY_FLOAT32:
+                sum_parts(<const float*>src, <float*>dst, outer, n, inner, parts)
+            else:
+                sum_parts(<const double*>src, <double*>dst, outer, n, inner, parts)
+    return sum_pass(y, out, outer, parts, inner) if parts > 1 else y
+
+
+def sum(cnp.ndarray x not None, cnp.ndarray out not None, tuple axes):
+    """out = Σ x over `axes` (ascending, not negative; at least one). Adjacent axes are one; the innermost go first."""
+    cdef Py_ssize_t size[MAX_AXES]
+    cdef bint reduced[MAX_AXES]
+    cdef int axis, nd = cnp.PyArray_NDIM(x), groups = 0, left = 0, k
+    cdef Py_ssize_t outer, inner, kept = 1
+    single(x)
+    for axis in range(nd):
+        if groups and reduced[groups - 1] == (axis in axes):
+            size[groups - 1] *= cnp.PyArray_DIM(x, axis)
+        else:
+            reduced[groups] = axis in axes
+            size[groups] = cnp.PyArray_DIM(x, axis)
+            left += reduced[groups]
+            groups += 1
+    for k in range(groups):
+        if not reduced[k]:
+            kept *= size[k]
+    need(x, cnp.PyArray_TYPE(x), cnp.PyArray_SIZE(x), False)
+    need(out, cnp.PyArray_TYPE(x), kept, True)
+    if left == 0:
+        raise ValueError(f"reduce kernel: sum needs an axis; got {axes}")
+    if cnp.PyArray_SIZE(x) == 0:
+        out.fill(0)
+        return
+    inner = 1
+    for k in range(groups - 1, -1, -1):
+        if not reduced[k]:
+            inner *= size[k]
+            continue
+        outer = cnp.PyArray_SIZE(x) // (size[k] * inner)
+        left -= 1
+        x = sum_pass(x, None if left else out, outer, size[k], inner)
+
+
+# ---------------------------------------------------------------------------------------------- extremes
+
+
+cdef inline bint beats(real a, real b, bint least) noexcept nogil:
+    """Whether a takes the place of b: strictly better, or the first NaN."""
+    return (a < b if least else a > b) or (a != a and b == b)
+
+
+cdef inline void extreme_lines(const real* x, real* y, int64_t* idx, Py_ssize_t n, Py_ssize_t inner, int columns,
+                               bint least) noexcept nogil:
+    cdef Py_ssize_t r
+    cdef int k
+    cdef bint better
+    for k in range(columns):
+        y[k] = x[k]
+        idx[k] = 0
+    for r in range(1, n):
+        for k in range(columns):
+            better = beats(x[r * inner + k], y[k], least)
+            y[k] = x[r * inner + k] if better else y[k]
+            idx[k] = r if better else idx[k]
+
+
+cdef void extreme_all(const real* x, real* y, int64_t* idx, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner,
+                      bint least) noexcept nogil:
+    cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS
+    cdef Py_ssize_t task, at, out
+    cdef int columns
+    for task in prange(outer * blocks, num_threads=threads_for(outer * n * inner), schedule="static"):
+        at = (task // blocks) * n * inner + (task % blocks) * COLUMNS
+        out = (task // blocks) * inner + (task % blocks) * COLUMNS
+        columns = <int>min(<Py_ssize_t>COLUMNS, inner - (task % blocks) * COLUMNS)
+        if least:
+            extreme_lines(x + at, y + out, idx + out, n, inner, columns, True)
+        else:
+            extreme_lines(x + at, y + out, idx + out, n, inner, columns, False)
+
+
+def extreme(cnp.ndarray x not None, cnp.ndarray y not None, cnp.ndarray idx not None, Py_ssize_t outer, Py_ssize_t n,
+            Py_ssize_t inner, bint least):
+    """(y, idx) = the minimum (`least`) or maximum over n and the first index that has it; the first NaN wins."""
+    cdef bint f32 = single(x)
+    extents(outer, n, inner)
+    need(x, cnp.PyArray_TYPE(x), outer * n * inner, False)
+    need(y, cnp.PyArray_TYPE(x), outer * inner, True)
+    need(idx, cnp.NPY_INT64, outer * inner, True)
+    if n == 0 and outer * inner:
+        raise ValueError("reduce kernel: an extreme of nothing has no value")
+    if outer * inner == 0:
+        return
+    cdef const void* src = cnp.PyArray_DATA(x)
+    cdef void* dst = cnp.PyArray_DATA(y)
+    cdef int64_t* at = <int64_t*>cnp.PyArray_DATA(idx)
+    with nogil:
+        if f32:
+            extreme_all(<const float*>src, <float*>dst, at, outer, n, inner, least)
+        else:
+            extreme_all(<const double*>src, <double*>dst, at, outer, n, inner, least)
+
+
+# ----------------------------------------------------------------------------------------------- softmax
+
+
+cdef void soft_all(Kind kind, const real* x, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
+    cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS
+    cdef Py_ssize_t task, at, out
+    cdef Py_ssize_t out_pitch = inner if kind == LOGSUMEXP else n * inner
+    for task in prange(outer * blocks, num_threads=threads_for(outer * n * inner * EXP_COST), schedule="static"):
+        at = (task // blocks) * n * inner + (task % blocks) * COLUMNS
+        out = (task // blocks) * out_pitch + (task % blocks) * COLUMNS
+        if inner == 1:
+            one_line(kind, x + at, y + out, n)
+        else:
+            some_lines(kind, x + at, y + out, n, inner, <int>min(<Py_ssize_t>COLUMNS, inner - (task % blocks) * COLUMNS))
+
+
+cdef int soft(Kind kind, cnp.ndarray x, cnp.ndarray out, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) except -1:
+    cdef bint f32 = single(x)
+    extents(outer, n, inner)
+    need(x, cnp.PyArray_TYPE(x), outer * n * inner, False)
+    need(out, cnp.PyArray_TYPE(x), outer * inner if kind == LOGSUMEXP else outer * n * inner, True)
+    cdef const void* src = cnp.PyArray_DATA(x)
+    cdef void* dst = cnp.PyArray_DATA(out)
+    if n == 0 or outer == 0 or inner == 0:
+        out.fill(-np.inf)       # log of an empty sum; the others have no element then
+        return 0
+    with nogil:
+        if f32:
+            soft_all(kind, <const float*>src, <float*>dst, outer, n, inner)
+        else:
+            soft_all(kind, <const double*>src, <double*>dst, outer, n, inner)
+    return 0
+
+
+def logsumexp(cnp.ndarray x not None, cnp.ndarray out not None, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
+    """out = log Σ exp(x) over n."""
+    soft(LOGSUMEXP, x, out, outer, n, inner)
+
+
+def softmax(cnp.ndarray x not None, cnp.ndarray out not None, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
+    """out = exp(x) / Σ exp(x) over n."""
+    soft(SOFTMAX, x, out, outer, n, inner)
+
+
+def log_softmax(cnp.ndarray x not None, cnp.ndarray out not None, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
+    """out = x − log Σ exp(x) over n."""
+    soft(LOG_SOFTMAX, x, out, outer, n, inner)
+
+
+# ------------------------------------------------------------------------------------------- standardise
+
+
+cdef void standardize_all(const real* x, real* z, real* mean, real* rstd, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B,
+                          double eps) noexcept nogil:
+    cdef Py_ssize_t g
+    for g in prange(G, num_threads=threads_for(A * G * B * 4), schedule="static"):
+        standardize_group(x + g * B, z + g * B, mean + g, rstd + g, eps, A, G * B, B)
+
+
+cdef void tangent_all(const real* t, const real* z, const real* rstd, real* z_dot, real* mean_dot, real* rstd_dot,
+                      Py_ssize_t A, Py_ssize_t G, Py_ssize_t B) noexcept nogil:
+    cdef Py_ssize_t g
+    for g in prange(G, num_threads=threads_for(A * G * B * 4), schedule="static"):
+        tangent_group(t + g * B, z + g * B, rstd[g], z_dot + g * B, mean_dot + g, rstd_dot + g, A, G * B, B)
+
+
+cdef void transpose_all(const real* g_z, const real* g_mean, const real* g_rstd, const real* z, const real* rstd,
+                        real* x_bar, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B) noexcept nogil:
+    cdef Py_ssize_t g
+    for g in prange(G, num_threads=threads_for(A * G * B * 4), schedule="static"):
+        transpose_group(g_z + g * B, g_mean[g], g_rstd[g], z + g * B, rstd[g], x_bar + g * B, A, G * B, B)
+
+
+def standardize(cnp.ndarray x not None, cnp.ndarray z not None, cnp.ndarray mean not None, cnp.ndarray rstd not None,
+                Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double eps):
+    """z = (x − mean)·rstd per g of (A, G, B), rstd = 1/√(variance + eps)."""
+    cdef bint f32 = single(x)
+    cdef int kind = cnp.PyArray_TYPE(x)
+    extents(A, G, B)
+    need(x, kind, A * G * B, False)
+    need(z, kind, A * G * B, True)
+    need(mean, kind, G, True)
+    need(rstd, kind, G, True)
+    cdef const void* px = cnp.PyArray_DATA(x)
+    cdef void* pz = cnp.PyArray_DATA(z)
+    cdef void* pm = cnp.PyArray_DATA(mean)
+    cdef void* pr = cnp.PyArray_DATA(rstd)
+    with nogil:
+        if f32:
+            standardize_all(<const float*>px, <float*>pz, <float*>pm, <float*>pr, A, G, B, eps)
+        else:
+            standardize_all(<const double*>px, <double*>pz, <double*>pm, <double*>pr, A, G, B, eps)
+
+
+def standardize_tangent(cnp.ndarray t not None, cnp.ndarray z not None, cnp.ndarray rstd not None,
+                        cnp.ndarray z_dot not None, cnp.ndarray mean_dot not None, cnp.ndarray rstd_dot not None,
+                        Py_ssize_t A, Py_ssize_t G, Py_ssize_t B):
+    """How z, mean and rstd move when x moves by t."""
+    cdef bint f32 = single(t)
+    cdef int kind = cnp.PyArray_TYPE(t)
+    extents(A, G, B)
+    for x in (t, z):
+        need(x, kind, A * G * B, False)
+    need(rstd, kind, G, False)
+    need(z_dot, kind, A * G * B, True)
+    need(mean_dot, kind, G, True)
+    need(rstd_dot, kind, G, True)
+    cdef const void* pt = cnp.PyArray_DATA(t)
+    cdef const void* pz = cnp.PyArray_DATA(z)
+    cdef const void* pr = cnp.PyArray_DATA(rstd)
+    cdef void* dz = cnp.PyArray_DATA(z_dot)
+    cdef void* dm = cnp.PyArray_DATA(mean_dot)
+    cdef void* dr = cnp.PyArray_DATA(rstd_dot)
+    with nogil:
+        if f32:
+            tangent_all(<const float*>pt, <const float*>pz, <const float*>pr, <float*>dz, <float*>dm, <float*>dr, A, G, B)
+        else:
+            tangent_all(<const double*>pt, <const double*>pz, <const double*>pr, <double*>dz, <double*>dm, <double*>dr,
+                        A, G, B)
+
+
+def standardize_transpose(cnp.ndarray g_z not None, cnp.ndarray g_mean not None, cnp.ndarray g_rstd not None,
+                          cnp.ndarray z not None, cnp.ndarray rstd not None, cnp.ndarray x_bar not None,
+                          Py_ssize_t A, Py_ssize_t G, Py_ssize_t B):
+    """What x gets when z, mean and rstd are weighted by g_z, g_mean and g_rstd."""
+    cdef bint f32 = single(g_z)
+    cdef int kind = cnp.PyArray_TYPE(g_z)
+    extents(A, G, B)
+    for x in (g_z, z):
+        need(x, kind, A * G * B, False)
+    for x in (g_mean, g_rstd, rstd):
+        need(x, kind, G, False)
+    need(x_bar, kind, A * G * B, True)
+    cdef const void* pg = cnp.PyArray_DATA(g_z)
+    cdef const void* pm = cnp.PyArray_DATA(g_mean)
+    cdef const void* ps = cnp.PyArray_DATA(g_rstd)
+    cdef const void* pz = cnp.PyArray_DATA(z)
+    cdef const void* pr = cnp.PyArray_DATA(rstd)
+    cdef void* px = cnp.PyArray_DATA(x_bar)
+    with nogil:
+        if f32:
+            transpose_all(<const float*>pg, <const float*>pm, <const float*>ps, <const float*>pz, <const float*>pr,
+                          <float*>px, A, G, B)
+        else:
+            transpose_all(<const double*>pg, <const double*>pm, <const double*>ps, <const double*>pz, <const double*>pr,
+                          <double*>px, A, G, B)

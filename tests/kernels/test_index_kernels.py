@@ -1,0 +1,122 @@
+"""gather, scatter_add, take, take_transpose and dropout against NumPy; hostile indices; threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lean_nn_c import index, threads
+
+DTYPES = [np.float32, np.float64]
+side = st.one_of(st.integers(0, 5), st.sampled_from([64, 70]))
+MASK = (1 << 64) - 1
+
+
+def whole(shape, dtype, seed=0):
+    return np.random.default_rng(seed).integers(-9, 9, shape).astype(dtype)
+
+
+def indices(shape, n, seed=1):
+    return np.random.default_rng(seed).integers(0, max(n, 1), shape)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 4), st.integers(1, 6), st.integers(0, 6), side, st.sampled_from(DTYPES))
+def test_gather_and_its_transpose(outer, n, k, inner, dtype):
+    x, g, idx = (
+        whole((outer, n, inner), dtype),
+        whole((outer, k, inner), dtype, 2),
+        indices((outer, k, inner), n),
+    )
+    y, x_bar = np.empty_like(g), np.full_like(x, np.nan)
+    index.gather(x, idx, y, outer, n, k, inner)
+    np.testing.assert_array_equal(y, np.take_along_axis(x, idx, 1))
+    index.scatter_add(g, idx, x_bar, outer, n, k, inner)
+    want = np.zeros_like(x)
+    o, _, i = np.indices(idx.shape)
+    np.add.at(want, (o, idx, i), g)
+    np.testing.assert_array_equal(x_bar, want)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 4), st.integers(1, 6), st.integers(0, 6), side, st.sampled_from(DTYPES))
+def test_take_and_its_transpose(outer, n, k, inner, dtype):
+    x, g, idx = whole((outer, n, inner), dtype), whole((outer, k, inner), dtype, 2), indices(k, n)
+    y, x_bar = np.empty_like(g), np.full_like(x, np.nan)
+    index.take(x, idx, y, outer, n, k, inner)
+    np.testing.assert_array_equal(y, np.take(x, idx, 1))
+    index.take_transpose(g, idx, x_bar, outer, n, k, inner)
+    want = np.zeros_like(x)
+    np.add.at(want.swapaxes(0, 1), idx, g.swapaxes(0, 1))
+    np.testing.assert_array_equal(x_bar, want)
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 2**62, -(2**63)])
+@pytest.mark.parametrize("op", ["gather", "scatter_add", "take", "take_transpose"])
+def test_hostile_indices(op, bad):
+    idx = np.array([0, 2, bad, 1])
+    big, small = np.zeros((1, 3, 1)), np.zeros((1, 4, 1))
+    arrays = (small, idx, big) if op in ("scatter_add", "take_transpose") else (big, idx, small)
+    with pytest.raises(
+        IndexError, match=f"{op}: indices are 0 … 2 on an axis of 3; got {bad} at flat position 2"
+    ):
+        getattr(index, op)(*arrays, 1, 3, 4, 1)
+
+
+def uniform(seed, i):
+    z = (seed + (i + 1) * 0x9E3779B97F4A7C15) & MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return ((z ^ (z >> 31)) >> 11) * 2.0**-53
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("seed", [0, 1, -1, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("p", [0.0, 0.3, 0.5, 0.999])
+def test_dropout_is_the_stated_hash(dtype, seed, p):
+    x = whole(200, dtype) + dtype(0.5)
+    out = np.empty_like(x)
+    index.dropout(x, np.array(seed, np.int64), out, p)
+    keep = np.array([uniform(seed & MASK, i) >= p for i in range(200)])
+    np.testing.assert_array_equal(out, np.where(keep, x / dtype(1 - p), 0))
+
+
+def test_dropout_of_everything_and_its_rate():
+    x = np.ones(100_000, np.float32)
+    out = np.empty_like(x)
+    index.dropout(x, np.array(7), out, 1.0)
+    assert not out.any()
+    index.dropout(x, np.array(7), out, 0.25)
+    assert abs((out == 0).mean() - 0.25) < 0.006  # 4 standard deviations
+
+
+def test_threads_have_the_same_bits():
+    x, idx = np.random.default_rng(0).standard_normal((3, 50, 300)), indices((3, 90, 300), 50)
+    g = np.random.default_rng(1).standard_normal((3, 90, 300))
+    before, results = threads.get_num_threads(), []
+    try:
+        for count in (1, 2, 5):
+            threads.set_num_threads(count)
+            outs = [np.empty_like(g), np.empty_like(x), np.empty_like(x), np.empty_like(g)]
+            index.gather(x, idx, outs[0], 3, 50, 90, 300)
+            index.scatter_add(g, idx, outs[1], 3, 50, 90, 300)
+            index.take_transpose(g, idx[0, :, 0].copy(), outs[2], 3, 50, 90, 300)
+            index.dropout(g, np.array(3), outs[3], 0.5)
+            results.append([out.tobytes() for out in outs])
+    finally:
+        threads.set_num_threads(before)
+    assert results[0] == results[1] == results[2]
+
+
+def test_refusals():
+    x, idx = np.zeros((1, 3, 1)), np.zeros(4, np.int64)
+    with pytest.raises(TypeError, match="float32 and float64"):
+        index.take(x.astype(np.float16), idx, x.copy(), 1, 3, 4, 1)
+    with pytest.raises(TypeError, match="int32 does not go"):
+        index.take(x, idx.astype(np.int32), np.zeros((1, 4, 1)), 1, 3, 4, 1)
+    with pytest.raises(ValueError, match="4 elements are needed; got 3"):
+        index.take(x, idx, x.copy(), 1, 3, 4, 1)
+    with pytest.raises(ValueError, match="C-contiguous"):
+        index.take(x, np.zeros(8, np.int64)[::2], np.zeros((1, 4, 1)), 1, 3, 4, 1)

@@ -1,0 +1,302 @@
+"""The reduction kernels against NumPy and SciPy, within the bounds they state; thread counts bit-equal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special
+
+from lean_nn_c import reduce, threads
+
+DTYPES = [np.float32, np.float64]
+lengths = st.one_of(st.integers(0, 70), st.sampled_from([511, 512, 513, 1000, 8191, 8192, 8193, 20000]))
+few = st.integers(0, 5)
+many = st.one_of(st.integers(1, 5), st.sampled_from([63, 64, 65, 130]))
+
+
+def values(shape, dtype, seed=0):
+    return (np.random.default_rng(seed).standard_normal(shape) * 3).astype(dtype)
+
+
+def gamma(n, dtype):
+    u = np.finfo(dtype).eps / 2
+    return n * u / (1 - n * u)
+
+
+def on_threads(run):
+    """The results of `run()` on 1, 2, 3 and 8 threads, which must have the same bits; returns one."""
+    before = threads.get_num_threads()
+    results = []
+    try:
+        for count in (1, 2, 3, 8):
+            threads.set_num_threads(count)
+            results.append(run())
+    finally:
+        threads.set_num_threads(before)
+    for other in results[1:]:
+        for x, y in zip(results[0], other, strict=True):
+            assert x.tobytes() == y.tobytes()
+    return results[0]
+
+
+# --------------------------------------------------------------------------------------------------- sum
+
+
+@settings(max_examples=200, deadline=None)
+@given(few, lengths, many, st.sampled_from(DTYPES))
+def test_sum_of_the_middle_axis(outer, n, inner, dtype):
+    x = values((outer, n if inner < 10 else min(n, 1000), inner), dtype)
+    out = np.full((outer, inner), np.nan, dtype)
+    reduce.sum(x, out, (1,))
+    wide = x.astype(np.longdouble)
+    bound = gamma(reduce.roundings(x.shape[1]), dtype) * np.abs(wide).sum(1)
+    assert (np.abs(out - wide.sum(1)) <= bound).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
+def test_sum_over_any_axes(shape, data):
+    axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))))
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float64)
+    want = x.sum(axis=axes)
+    out = np.full(want.shape, np.nan)
+    reduce.sum(x, out, axes)
+    np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize(
+    "shape, axes",
+    [
+        ((300_001,), (0,)),
+        ((70, 1000), (0,)),
+        ((70, 1000), (1,)),
+        ((9, 16, 30, 30), (0, 2, 3)),
+        ((30_000, 3), (0,)),
+        ((2, 20_000, 70), (1,)),
+        ((5, 7, 9, 11, 13), (0, 2, 4)),
+    ],
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sum_has_the_same_bits_on_any_threads(shape, axes, dtype):
+    x = values(shape, dtype)
+
+    def run():
+        out = np.empty([n for i, n in enumerate(shape) if i not in axes], dtype)
+        reduce.sum(x, out, axes)
+        return (out,)
+
+    (got,) = on_threads(run)
+    np.testing.assert_allclose(
+        got,
+        x.astype(np.longdouble).sum(axis=axes).astype(dtype),
+        rtol=0,
+        atol=np.finfo(dtype).eps * 40 * np.abs(x).sum(axis=axes).max(),
+    )
+
+
+def test_roundings_grow_with_the_logarithm():
+    assert [reduce.roundings(n) for n in (0, 1, 2, 32, 33, 64)] == [0, 0, 1, 31, 32, 32]
+    assert reduce.roundings(8192) == 39
+    assert reduce.roundings(10**9) < 120
+
+
+def test_sum_keeps_nan_and_infinity():
+    x = np.ones((3, 1000), np.float32)
+    x[0, 700], x[1, 3], x[2, 5], x[2, 6] = np.nan, np.inf, np.inf, -np.inf
+    out = np.empty(3, np.float32)
+    reduce.sum(x, out, (1,))
+    np.testing.assert_array_equal(out, [np.nan, np.inf, np.nan])
+
+
+# ---------------------------------------------------------------------------------------------- extremes
+
+
+def extreme(x, least):
+    outer, n, inner = x.shape
+    y, idx = np.empty((outer, inner), x.dtype), np.empty((outer, inner), np.int64)
+    reduce.extreme(x, y, idx, outer, n, inner, least)
+    return y, idx
+
+
+@settings(max_examples=150, deadline=None)
+@given(few, st.integers(1, 70), many, st.sampled_from(DTYPES), st.booleans(), st.booleans())
+def test_extreme_is_the_first_winner(outer, n, inner, dtype, least, hurt):
+    rng = np.random.default_rng(n)
+    x = rng.integers(-4, 4, (outer, n, inner)).astype(dtype)
+    if hurt:
+        x[rng.random(x.shape) < 0.05] = np.nan
+        x[rng.random(x.shape) < 0.05] = np.inf
+        x[rng.random(x.shape) < 0.2] = -np.inf
+    y, idx = extreme(x, least)
+    pick = np.argmin if least else np.argmax  # NumPy's: first winner, NaN wins
+    np.testing.assert_array_equal(idx, pick(x, axis=1))
+    np.testing.assert_array_equal(y, x.min(1) if least else x.max(1))
+
+
+def test_extreme_threads_and_refusal():
+    x = values((40, 50, 70), np.float32)
+    on_threads(lambda: extreme(x, False))
+    with pytest.raises(ValueError, match="extreme of nothing"):
+        extreme(np.empty((2, 0, 3)), True)
+
+
+# ----------------------------------------------------------------------------------------------- softmax
+
+
+def soft(name, x):
+    outer, n, inner = x.shape
+    out = np.empty((outer, inner) if name == "logsumexp" else x.shape, x.dtype)
+    getattr(reduce, name)(x, out, outer, n, inner)
+    return out
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    few,
+    st.one_of(st.integers(1, 70), st.sampled_from([600, 1500])),
+    many,
+    st.sampled_from(DTYPES),
+    st.sampled_from([1.0, 30.0]),
+)
+def test_softmax_family(outer, n, inner, dtype, scale):
+    x = values((outer, n, inner), dtype) * dtype(scale)
+    wide, eps = x.astype(np.float64), np.finfo(dtype).eps
+    terms = 8 + 32 + n / 32
+    np.testing.assert_allclose(
+        soft("softmax", x),
+        special.softmax(wide, axis=1),
+        rtol=terms * eps + 1e-14,
+        atol=float(np.finfo(dtype).tiny),
+    )
+    for name in ("logsumexp", "log_softmax"):
+        want = getattr(special, name)(wide, axis=1)
+        np.testing.assert_allclose(
+            soft(name, x), want, rtol=4 * eps, atol=(terms + 4 * np.abs(x).max(initial=0)) * eps
+        )
+
+
+@pytest.mark.parametrize("inner", [1, 3])
+@pytest.mark.parametrize("n", [3, 40])
+def test_softmax_of_infinities(n, inner):
+    rows = {
+        "low": [-np.inf, 0.0, 1.0],
+        "all low": [-np.inf] * 3,
+        "high": [np.inf, 0.0, 1.0],
+        "nan": [np.nan, 0.0, 1.0],
+    }
+    for label, row in rows.items():
+        line = np.concatenate([row, np.full(n - 3, row[1])])
+        x = np.repeat(line[None, :, None], inner, 2).copy()
+        p, total, logp = soft("softmax", x), soft("logsumexp", x), soft("log_softmax", x)
+        if label == "low":
+            assert (p[:, 0] == 0).all() and (logp[:, 0] == -np.inf).all() and np.isfinite(total).all()
+            np.testing.assert_allclose(p.sum(1), 1)
+        else:
+            assert np.isnan(p[:, 0]).all() and np.isnan(logp[:, 0]).all()  # as PyTorch: ∞ − ∞
+            np.testing.assert_array_equal(
+                total[0, 0], {"all low": -np.inf, "high": np.inf, "nan": np.nan}[label]
+            )
+
+
+def test_softmax_edges():
+    big = np.array([[[1e300], [1e300], [-1e300]]])
+    np.testing.assert_array_equal(soft("softmax", big)[0, :, 0], [0.5, 0.5, 0])
+    np.testing.assert_array_equal(soft("logsumexp", np.empty((2, 0, 3))), np.full((2, 3), -np.inf))
+    assert soft("softmax", np.empty((2, 0, 3))).shape == (2, 0, 3)
+    x = values((30, 700, 5), np.float32)
+    for name in ("softmax", "logsumexp", "log_softmax"):
+        on_threads(lambda name=name: (soft(name, x), soft(name, x.reshape(150, 700, 1))))
+
+
+# ------------------------------------------------------------------------------------------- standardise
+
+
+def standardize(x, eps=1e-5):
+    A, G, B = x.shape
+    z, mean, rstd = np.empty_like(x), np.empty(G, x.dtype), np.empty(G, x.dtype)
+    reduce.standardize(x, z, mean, rstd, A, G, B, eps)
+    return z, mean, rstd
+
+
+def tangent(t, z, rstd):
+    A, G, B = t.shape
+    out = np.empty_like(t), np.empty(G, t.dtype), np.empty(G, t.dtype)
+    reduce.standardize_tangent(t, z, rstd, *out, A, G, B)
+    return out
+
+
+def transpose(g_z, g_mean, g_rstd, z, rstd):
+    A, G, B = g_z.shape
+    out = np.empty_like(g_z)
+    reduce.standardize_transpose(g_z, g_mean, g_rstd, z, rstd, out, A, G, B)
+    return out
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 6),
+    few,
+    st.one_of(st.integers(1, 70), st.sampled_from([512, 1100])),
+    st.sampled_from(DTYPES),
+)
+def test_standardize(A, G, B, dtype):
+    x = values((A, G, B), dtype) + dtype(2)
+    z, mean, rstd = standardize(x)
+    wide = x.astype(np.longdouble)
+    m, v = wide.mean((0, 2)), wide.var((0, 2))
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(
+        mean, m.astype(dtype), rtol=0, atol=40 * eps * float(np.abs(wide).max(initial=1))
+    )
+    np.testing.assert_allclose(
+        rstd, (1 / np.sqrt(v + 1e-5)).astype(dtype), rtol=2e-3 if A * B == 1 else 100 * eps
+    )
+    if A * B > 1 and v.min(initial=1) > 1e-3:
+        want = (wide - m[:, None]) / np.sqrt(v[:, None] + 1e-5)
+        np.testing.assert_allclose(
+            z, want.astype(dtype), rtol=0, atol=300 * eps / min(1, float(v.min(initial=1)))
+        )
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 50), (1, 6, 700), (8, 5, 1), (2, 0, 3)])
+def test_tangent_by_differences_and_transpose_by_adjoint(shape):
+    x, t, g_z = (values(shape, np.float64, seed) for seed in (1, 2, 3))
+    g_mean, g_rstd = values(shape[1], np.float64, 4), values(shape[1], np.float64, 5)
+    z, _, rstd = standardize(x)
+    dots = tangent(t, z, rstd)
+    h = 1e-6
+    for dot, plus, minus in zip(dots, standardize(x + h * t), standardize(x - h * t), strict=True):
+        np.testing.assert_allclose(dot, (plus - minus) / (2 * h), rtol=1e-6, atol=1e-7)
+    x_bar = transpose(g_z, g_mean, g_rstd, z, rstd)
+    left = (dots[0] * g_z).sum() + (dots[1] * g_mean).sum() + (dots[2] * g_rstd).sum()
+    np.testing.assert_allclose(left, (t * x_bar).sum(), rtol=1e-12, atol=1e-12)
+
+
+def test_standardize_threads():
+    x, t = values((5, 64, 150), np.float32), values((5, 64, 150), np.float32, 1)
+    z, _, rstd = standardize(x)
+    zero = np.zeros(64, np.float32)
+    on_threads(lambda: standardize(x))
+    on_threads(lambda: tangent(t, z, rstd))
+    on_threads(lambda: (transpose(t, zero, zero, z, rstd),))
+
+
+# ---------------------------------------------------------------------------------------------- refusals
+
+
+def test_refusals():
+    x = np.zeros((2, 3))
+    with pytest.raises(TypeError, match="float32 and float64"):
+        reduce.sum(x.astype(np.int64), np.zeros(2), (1,))
+    with pytest.raises(ValueError, match="2 elements are needed; got 3"):
+        reduce.sum(x, np.zeros(3), (1,))
+    with pytest.raises(ValueError, match="needs an axis"):
+        reduce.sum(x, x.copy(), ())
+    with pytest.raises(ValueError, match="C-contiguous"):
+        reduce.sum(x.T, np.zeros(3), (1,))
+    with pytest.raises(TypeError, match="one dtype"):
+        reduce.softmax(x, np.zeros((2, 3), np.float32), 2, 3, 1)
+    with pytest.raises(ValueError, match="must not be negative"):
+        reduce.softmax(x, x.copy(), -2, -3, 1)
