@@ -1,0 +1,252 @@
+"""Moving numbers without changing them. Every map here is linear, and its transpose is in the same file.
+
+========================  ==========================================
+map                       transpose
+========================  ==========================================
+reshape                   reshape back
+transpose (permute axes)  the inverse permutation
+broadcast_to              `sum_to` (ops/reduce)
+slice                     unslice: the cells put back among zeros
+concat                    a slice per part
+pad (with zeros)          slice
+flip                      flip
+========================  ==========================================
+
+A slice is ``start``, ``size`` and ``step`` per axis: the cells ``start + i·step``, i < size. Data is copied by
+NumPy, which does that as well as anyone; reshape shares it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lean_nn import spec
+from lean_nn.ops.reduce import sum_to
+from lean_nn.primitive import Aval, Exact, check_same_float, primitive
+
+Shape = tuple[int, ...]
+
+
+def same_shape(x: Aval, **params: Any) -> Aval:
+    return x
+
+
+# --- reshape ---
+
+
+def _reshape_abstract(x: Aval, *, shape: Shape) -> Aval:
+    if prod(shape) != prod(x.shape) or any(n < 0 for n in shape):
+        raise ValueError(
+            f"reshape: the number of elements stays; got {x.shape} to {shape}; choose a shape of {prod(x.shape)} elements"
+        )
+    return Aval(shape, x.dtype)
+
+
+reshape = primitive(
+    "reshape",
+    abstract=_reshape_abstract,
+    view=lambda x, *, shape: x.reshape(shape),
+    spec=spec.reshape,
+    linear=(0,),
+    vjp=(lambda g, y, x, *, shape: reshape(g, shape=x.shape),),
+    accuracy=Exact(),
+)
+
+# --- transpose ---
+
+
+def _transpose_abstract(x: Aval, *, axes: Shape) -> Aval:
+    if sorted(axes) != list(range(len(x.shape))):
+        raise ValueError(f"transpose: axes are a permutation of the array's; got {axes} for shape {x.shape}; name each axis once")
+    return Aval(tuple(x.shape[a] for a in axes), x.dtype)
+
+
+def _inverse(axes: Shape) -> Shape:
+    return tuple(axes.index(a) for a in range(len(axes)))
+
+
+transpose = primitive(
+    "transpose",
+    abstract=_transpose_abstract,
+    spec=spec.transpose,
+    cpu=lambda x, *, out, axes: np.copyto(out, x.transpose(axes)),
+    linear=(0,),
+    vjp=(lambda g, y, x, *, axes: transpose(g, axes=_inverse(axes)),),
+    accuracy=Exact(),
+)
+
+# --- broadcast_to ---
+
+
+def _broadcast_abstract(x: Aval, *, shape: Shape) -> Aval:
+    lead = len(shape) - len(x.shape)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[max(lead, 0) :], strict=True)):
+        raise ValueError(f"broadcast_to: axes of size 1 stretch and others match; got {x.shape} to {shape}; reshape it first")
+    return Aval(shape, x.dtype)
+
+
+broadcast_to = primitive(
+    "broadcast_to",
+    abstract=_broadcast_abstract,
+    spec=spec.broadcast_to,
+    cpu=lambda x, *, out, shape: np.copyto(out, x),
+    linear=(0,),
+    vjp=(lambda g, y, x, *, shape: sum_to(g, x.shape),),
+    accuracy=Exact(),
+)
+
+# --- slice and unslice ---
+
+
+def _keys(start: Shape, size: Shape, step: Shape) -> tuple[slice_type, ...]:
+    """NumPy's spelling of a slice; a negative step that ends before cell 0 has no stop."""
+    stops = [first + n * by for first, n, by in zip(start, size, step, strict=True)]
+    return tuple(
+        slice_type(first, None if stop < 0 else stop, by) for first, stop, by in zip(start, stops, step, strict=True)
+    )
+
+
+slice_type = slice  # the builtin; the primitive below takes its name
+
+
+def _check_cells(op: str, shape: Shape, start: Shape, size: Shape, step: Shape) -> None:
+    if not len(shape) == len(start) == len(size) == len(step):
+        raise ValueError(f"{op}: one start, size and step per axis; got {start}, {size}, {step} for shape {shape}; give {len(shape)}")
+    for axis, (n, first, count, by) in enumerate(zip(shape, start, size, step, strict=True)):
+        last = first + (count - 1) * by
+        if count < 0 or by == 0 or (count and not (0 <= first < n and 0 <= last < n)):
+            raise ValueError(
+                f"{op}: cells start + i*step lie inside the array; got start {first}, size {count}, step {by} "
+                f"on axis {axis} of {n}; choose cells from 0 to {n - 1}"
+            )
+
+
+def _slice_abstract(x: Aval, *, start: Shape, size: Shape, step: Shape) -> Aval:
+    _check_cells("slice", x.shape, start, size, step)
+    return Aval(size, x.dtype)
+
+
+def _unslice_abstract(g: Aval, *, start: Shape, step: Shape, shape: Shape) -> Aval:
+    _check_cells("unslice", shape, start, g.shape, step)
+    return Aval(shape, g.dtype)
+
+
+def _unslice_cpu(g: Any, *, out: Any, start: Shape, step: Shape, shape: Shape) -> None:
+    out[...] = 0
+    out[_keys(start, g.shape, step)] = g
+
+
+slice = primitive(
+    "slice",
+    abstract=_slice_abstract,
+    spec=spec.slice,
+    cpu=lambda x, *, out, start, size, step: np.copyto(out, x[_keys(start, size, step)]),
+    linear=(0,),
+    vjp=(lambda g, y, x, *, start, size, step: unslice(g, start=start, step=step, shape=x.shape),),
+    accuracy=Exact(),
+)
+
+unslice = primitive(
+    "unslice",
+    abstract=_unslice_abstract,
+    spec=spec.unslice,
+    cpu=_unslice_cpu,
+    linear=(0,),
+    vjp=(lambda h, y, g, *, start, step, shape: slice(h, start=start, size=g.shape, step=step),),
+    accuracy=Exact(),
+)
+
+# --- concat ---
+
+
+def _concat_abstract(*parts: Aval, axis: int) -> Aval:
+    if not parts:
+        raise ValueError("concat: at least one array is needed; got none; pass a sequence of Tensors")
+    first = parts[0]
+    if not 0 <= axis < len(first.shape):
+        raise ValueError(f"concat: the axis is one of the arrays'; got {axis} for shape {first.shape}; choose 0 to {len(first.shape) - 1}")
+    for part in parts[1:]:
+        if part.dtype != first.dtype:
+            check_same_float("concat", first, part)
+        if len(part.shape) != len(first.shape) or any(
+            n != m for a, (n, m) in enumerate(zip(part.shape, first.shape, strict=True)) if a != axis
+        ):
+            raise ValueError(f"concat: shapes agree off axis {axis}; got {first.shape} and {part.shape}; reshape or pad one")
+    total = sum(part.shape[axis] for part in parts)
+    return Aval((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
+
+
+def _part(i: int, g: Any, parts: tuple[Any, ...], axis: int) -> Any:
+    """The slice of `g` that part `i` of a concat became."""
+    shape = parts[i].shape
+    start = [0] * len(shape)
+    start[axis] = sum(p.shape[axis] for p in parts[:i])
+    return slice(g, start=tuple(start), size=shape, step=(1,) * len(shape))
+
+
+def _concat_tangent(i: int, t: Any, y: Any, *parts: Any, axis: int) -> Any:
+    shape = parts[i].shape
+    start = [0] * len(shape)
+    start[axis] = sum(p.shape[axis] for p in parts[:i])
+    total = [*shape]
+    total[axis] = sum(p.shape[axis] for p in parts)
+    return unslice(t, start=tuple(start), step=(1,) * len(shape), shape=tuple(total))
+
+
+concat = primitive(
+    "concat",
+    abstract=_concat_abstract,
+    spec=spec.concat,
+    cpu=lambda *parts, out, axis: np.concatenate(parts, axis, out=out),
+    jvp=_concat_tangent,
+    vjp=lambda i, g, y, *parts, axis: _part(i, g, parts, axis),
+    accuracy=Exact(),
+)
+
+# --- pad and flip ---
+
+
+def _pad_abstract(x: Aval, *, padding: tuple[tuple[int, int], ...], value: float) -> Aval:
+    if len(padding) != len(x.shape) or any(before < 0 or after < 0 for before, after in padding):
+        raise ValueError(f"pad: one pair of sizes, none negative, per axis; got {padding} for shape {x.shape}; use a slice to cut")
+    return Aval(tuple(n + before + after for n, (before, after) in zip(x.shape, padding, strict=True)), x.dtype)
+
+
+def _pad_cpu(x: Any, *, out: Any, padding: tuple[tuple[int, int], ...], value: float) -> None:
+    out[...] = value
+    out[tuple(slice_type(before, before + n) for (before, _), n in zip(padding, x.shape, strict=True))] = x
+
+
+def _unpad(g: Any, shape: Shape, padding: tuple[tuple[int, int], ...]) -> Any:
+    return slice(g, start=tuple(before for before, _ in padding), size=shape, step=(1,) * len(shape))
+
+
+pad = primitive(
+    "pad",
+    abstract=_pad_abstract,
+    spec=spec.pad,
+    cpu=_pad_cpu,
+    jvp=(lambda t, y, x, *, padding, value: pad(t, padding=padding, value=0),),
+    vjp=(lambda g, y, x, *, padding, value: _unpad(g, x.shape, padding),),
+    accuracy=Exact(),
+)
+
+
+def _flip_abstract(x: Aval, *, axes: Shape) -> Aval:
+    if len(set(axes)) != len(axes) or any(not 0 <= a < len(x.shape) for a in axes):
+        raise ValueError(f"flip: different axes of the array; got {axes} for shape {x.shape}; name each axis once")
+    return x
+
+
+flip = primitive(
+    "flip",
+    abstract=_flip_abstract,
+    spec=spec.flip,
+    cpu=lambda x, *, out, axes: np.copyto(out, np.flip(x, axes)),
+    linear=(0,),
+    vjp=(lambda g, y, x, *, axes: flip(g, axes=axes),),
+    accuracy=Exact(),
+)
