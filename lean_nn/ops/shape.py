@@ -5,7 +5,6 @@ map                       transpose
 ========================  ==========================================
 reshape                   reshape back
 transpose (permute axes)  the inverse permutation
-broadcast_to              `sum_to` (ops/reduce)
 slice                     unslice: the cells put back among zeros
 concat                    a slice per part
 pad (with zeros)          slice
@@ -24,14 +23,9 @@ from typing import Any
 import numpy as np
 
 from lean_nn import spec
-from lean_nn.ops.reduce import sum_to
 from lean_nn.primitive import Aval, Exact, check_same_float, primitive
 
 Shape = tuple[int, ...]
-
-
-def same_shape(x: Aval, **params: Any) -> Aval:
-    return x
 
 
 # --- reshape ---
@@ -78,27 +72,10 @@ transpose = primitive(
     accuracy=Exact(),
 )
 
-# --- broadcast_to ---
-
-
-def _broadcast_abstract(x: Aval, *, shape: Shape) -> Aval:
-    lead = len(shape) - len(x.shape)
-    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[max(lead, 0) :], strict=True)):
-        raise ValueError(f"broadcast_to: axes of size 1 stretch and others match; got {x.shape} to {shape}; reshape it first")
-    return Aval(shape, x.dtype)
-
-
-broadcast_to = primitive(
-    "broadcast_to",
-    abstract=_broadcast_abstract,
-    spec=spec.broadcast_to,
-    cpu=lambda x, *, out, shape: np.copyto(out, x),
-    linear=(0,),
-    vjp=(lambda g, y, x, *, shape: sum_to(g, x.shape),),
-    accuracy=Exact(),
-)
-
 # --- slice and unslice ---
+
+
+slice_type = slice  # the builtin; the primitive below takes its name
 
 
 def _keys(start: Shape, size: Shape, step: Shape) -> tuple[slice_type, ...]:
@@ -107,9 +84,6 @@ def _keys(start: Shape, size: Shape, step: Shape) -> tuple[slice_type, ...]:
     return tuple(
         slice_type(first, None if stop < 0 else stop, by) for first, stop, by in zip(start, stops, step, strict=True)
     )
-
-
-slice_type = slice  # the builtin; the primitive below takes its name
 
 
 def _check_cells(op: str, shape: Shape, start: Shape, size: Shape, step: Shape) -> None:
@@ -179,21 +153,17 @@ def _concat_abstract(*parts: Aval, axis: int) -> Aval:
     return Aval((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
 
 
-def _part(i: int, g: Any, parts: tuple[Any, ...], axis: int) -> Any:
-    """The slice of `g` that part `i` of a concat became."""
-    shape = parts[i].shape
-    start = [0] * len(shape)
-    start[axis] = sum(p.shape[axis] for p in parts[:i])
-    return slice(g, start=tuple(start), size=shape, step=(1,) * len(shape))
+def _place(i: int, parts: tuple[Any, ...], axis: int) -> dict[str, Shape]:
+    """Where part `i` of a concat begins, in the words of slice and unslice."""
+    rank = len(parts[i].shape)
+    before = sum(part.shape[axis] for part in parts[:i])
+    return {"start": tuple(before if a == axis else 0 for a in range(rank)), "step": (1,) * rank}
 
 
 def _concat_tangent(i: int, t: Any, y: Any, *parts: Any, axis: int) -> Any:
-    shape = parts[i].shape
-    start = [0] * len(shape)
-    start[axis] = sum(p.shape[axis] for p in parts[:i])
-    total = [*shape]
-    total[axis] = sum(p.shape[axis] for p in parts)
-    return unslice(t, start=tuple(start), step=(1,) * len(shape), shape=tuple(total))
+    total = sum(part.shape[axis] for part in parts)
+    shape = tuple(total if a == axis else n for a, n in enumerate(t.shape))
+    return unslice(t, **_place(i, parts, axis), shape=shape)
 
 
 concat = primitive(
@@ -202,7 +172,7 @@ concat = primitive(
     spec=spec.concat,
     cpu=lambda *parts, out, axis: np.concatenate(parts, axis, out=out),
     jvp=_concat_tangent,
-    vjp=lambda i, g, y, *parts, axis: _part(i, g, parts, axis),
+    vjp=lambda i, g, y, *parts, axis: slice(g, size=parts[i].shape, **_place(i, parts, axis)),
     accuracy=Exact(),
 )
 
