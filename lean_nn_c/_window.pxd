@@ -1,0 +1,205 @@
+"""Windows of any rank: tables per axis, and cursors over the rows of a window's box.
+
+A kernel is N-D outside and 1-D inside: a cursor walks the rows (all axes but the last) that a window covers, the
+kernel walks the last axis. `RowCursor` goes from an output row to the input rows under it, `CoverCursor` from an
+input row to the output rows above it.
+"""
+
+from libc.stdint cimport int64_t
+
+cdef extern from "pool_window.h" nogil:
+    ctypedef struct Axis "lnn_axis":
+        int64_t size
+        int64_t outputs
+        int64_t step
+        int64_t stride
+        int64_t start
+        int64_t kernel
+        int64_t pitch
+        int64_t out_pitch
+        const int64_t* first
+        const int64_t* count
+        const int64_t* divisor
+        const int64_t* begin
+        const int64_t* low
+        const int64_t* high
+
+cdef enum:
+    MAX_RANK = 64        # NumPy has no more axes
+    AXIS_FIELDS = 6
+    MANY = 1 << 20       # an estimate of work need not be larger
+
+
+cdef struct Windows:
+    int rank
+    int64_t in_rows, out_rows        # product of all axes but the last
+    int64_t in_cells, out_cells
+    int64_t box                      # cells of the largest window, for estimates of work
+    Axis axis[MAX_RANK]
+
+
+cdef struct RowCursor:
+    int64_t left                     # rows not yet visited, this one included
+    int64_t offset                   # of this row in the input plane
+    int64_t divisor, count           # products over the outer axes
+    int64_t counts[MAX_RANK]
+    int64_t at[MAX_RANK]
+
+
+cdef struct CoverCursor:
+    bint valid
+    int64_t offset                   # of this row in the output plane
+    int64_t divisor, count           # products over the outer axes
+    int64_t cell[MAX_RANK]
+    int64_t at[MAX_RANK]
+
+
+cdef inline const int64_t* head(const int64_t[::1] values) noexcept nogil:
+    return &values[0] if values.shape[0] else NULL
+
+
+cdef inline bint read_windows(
+    Windows* w, const int64_t[::1] axes, const int64_t[::1] outputs, const int64_t[::1] inputs
+) noexcept nogil:
+    """Fill `w` from packed tables; False when their lengths do not fit together."""
+    cdef int d = <int>(axes.shape[0] // AXIS_FIELDS), a
+    cdef int64_t o = 0, i = 0
+    cdef Axis* axis
+    if d < 1 or d > MAX_RANK or axes.shape[0] != d * AXIS_FIELDS:
+        return False
+    for a in range(d):
+        axis = &w.axis[a]
+        axis.size, axis.outputs = axes[a * AXIS_FIELDS], axes[a * AXIS_FIELDS + 1]
+        axis.step, axis.stride = axes[a * AXIS_FIELDS + 2], axes[a * AXIS_FIELDS + 3]
+        axis.start, axis.kernel = axes[a * AXIS_FIELDS + 4], axes[a * AXIS_FIELDS + 5]
+        if axis.size < 0 or axis.outputs < 0 or axis.step < 1:
+            return False
+        if o + 4 * axis.outputs > outputs.shape[0] or i + 2 * axis.size > inputs.shape[0]:
+            return False
+        axis.first = head(outputs) + o
+        axis.count = axis.first + axis.outputs
+        axis.divisor = axis.count + axis.outputs
+        axis.begin = axis.divisor + axis.outputs
+        axis.low = head(inputs) + i
+        axis.high = axis.low + axis.size
+        o += 4 * axis.outputs
+        i += 2 * axis.size
+    measure(w, d)
+    return o == outputs.shape[0] and i == inputs.shape[0]
+
+
+cdef inline void measure(Windows* w, int d) noexcept nogil:
+    """Pitches and products of sizes."""
+    cdef int a
+    w.rank, w.in_cells, w.out_cells, w.box = d, 1, 1, 1
+    for a in range(d - 1, -1, -1):
+        w.axis[a].pitch, w.axis[a].out_pitch = w.in_cells, w.out_cells
+        w.in_cells *= w.axis[a].size
+        w.out_cells *= w.axis[a].outputs
+        w.box = min(w.box * min(w.axis[a].kernel, MANY), MANY)
+    w.in_rows = w.out_rows = 1
+    for a in range(d - 1):
+        w.in_rows *= w.axis[a].size
+        w.out_rows *= w.axis[a].outputs
+
+
+cdef inline void start_rows(RowCursor* c, const Windows* w, int64_t row) noexcept nogil:
+    """The first input row under output row `row` of a plane."""
+    cdef int a
+    cdef int64_t p
+    c.left, c.offset, c.divisor = 1, 0, 1
+    for a in range(w.rank - 2, -1, -1):
+        p = row % w.axis[a].outputs
+        row //= w.axis[a].outputs
+        c.at[a] = 0
+        c.counts[a] = w.axis[a].count[p]
+        c.left *= c.counts[a]
+        c.divisor *= w.axis[a].divisor[p]
+        c.offset += w.axis[a].first[p] * w.axis[a].pitch
+    c.count = c.left
+
+
+cdef inline void next_row(RowCursor* c, const Windows* w) noexcept nogil:
+    """Row-major: the last outer axis moves first."""
+    cdef int a = w.rank - 2
+    cdef int64_t jump
+    c.left -= 1
+    while a >= 0:
+        jump = w.axis[a].step * w.axis[a].pitch
+        c.at[a] += 1
+        c.offset += jump
+        if c.at[a] < c.counts[a]:
+            return
+        c.offset -= c.counts[a] * jump
+        c.at[a] = 0
+        a -= 1
+
+
+cdef inline int64_t list_rows(RowCursor* c, const Windows* w, int64_t* offsets, int64_t room) noexcept nogil:
+    """Write the remaining rows' offsets; how many there are, or −1 where `room` is too small for them."""
+    cdef int64_t n = c.left, i
+    if n > room:
+        return -1
+    for i in range(n):
+        offsets[i] = c.offset
+        next_row(c, w)
+    return n
+
+
+cdef inline int64_t seek(const Axis* axis, int64_t cell, int64_t p) noexcept nogil:
+    """The first window from `p` on that holds `cell`, or its upper bound."""
+    while p < axis.high[cell] and (cell - axis.begin[p]) % axis.step:
+        p += 1
+    return p
+
+
+cdef inline void start_cover(CoverCursor* c, const Windows* w, int64_t row) noexcept nogil:
+    """The first output row above input row `row` of a plane."""
+    cdef int a
+    c.valid = True
+    for a in range(w.rank - 2, -1, -1):
+        c.cell[a] = row % w.axis[a].size
+        row //= w.axis[a].size
+        c.at[a] = seek(&w.axis[a], c.cell[a], w.axis[a].low[c.cell[a]])
+        if c.at[a] >= w.axis[a].high[c.cell[a]]:
+            c.valid = False
+    place(c, w)
+
+
+cdef inline void place(CoverCursor* c, const Windows* w) noexcept nogil:
+    cdef int a
+    c.offset, c.divisor, c.count = 0, 1, 1
+    if c.valid:
+        for a in range(w.rank - 1):
+            c.offset += c.at[a] * w.axis[a].out_pitch
+            c.divisor *= w.axis[a].divisor[c.at[a]]
+            c.count *= w.axis[a].count[c.at[a]]
+
+
+cdef inline void next_cover(CoverCursor* c, const Windows* w) noexcept nogil:
+    """Row-major in the output rows; `valid` is False after the last."""
+    cdef int a = w.rank - 2
+    while a >= 0:
+        c.at[a] = seek(&w.axis[a], c.cell[a], c.at[a] + 1)
+        if c.at[a] < w.axis[a].high[c.cell[a]]:
+            place(c, w)
+            return
+        c.at[a] = seek(&w.axis[a], c.cell[a], w.axis[a].low[c.cell[a]])
+        a -= 1
+    c.valid = False
+
+
+cdef inline int64_t planes_of(
+    Windows* w, const int64_t[::1] axes, const int64_t[::1] outputs, const int64_t[::1] inputs,
+    int64_t cells, int64_t windows,
+) except -1:
+    """The number of planes; refuses tables that do not fit the arrays, so nothing is read out of bounds."""
+    cdef bint sound = read_windows(w, axes, outputs, inputs)
+    cdef int64_t planes = 0
+    if sound and w.out_cells:
+        planes = windows // w.out_cells
+    elif sound and w.in_cells:
+        planes = cells // w.in_cells
+    if not sound or planes * w.in_cells != cells or planes * w.out_cells != windows:
+        raise ValueError(f"pooling kernel: tables do not fit {cells} cells and {windows} windows")
+    return planes

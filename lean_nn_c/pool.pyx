@@ -1,0 +1,211 @@
+"""Max pooling and the gather and scatter that carry its derivatives.
+
+``max_pool``, ``gather_at`` and ``scatter_add_at`` take flat C-contiguous arrays of whole planes (one plane per
+sample and channel) and the packed tables of ``lean_nn/window.py``; outputs are written, never allocated.
+
+Work is cut into fixed pieces, an output row or `BLOCK` outputs of it (a plane for the scatter), each computed by
+one thread, so the bits do not depend on the number of threads.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY
+from libc.stdint cimport int64_t
+
+from lean_nn_c._types cimport real
+from lean_nn_c._window cimport Axis, RowCursor, Windows, list_rows, next_row, planes_of, start_rows
+from lean_nn_c.threads cimport threads_for
+
+cdef extern from "pool_rows.h" nogil:
+    enum:
+        LNN_ROWS
+        LNN_BYTES
+    bint lnn_tiles_fit(const Axis*, int64_t)
+    void lnn_max_row_f32(
+        const float*, const float*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, float*, int64_t*)
+    void lnn_max_row_f64(
+        const double*, const double*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, double*, int64_t*)
+
+cdef enum:
+    BLOCK = 4096                 # outputs of a row that one thread computes at a time
+    SMALL_PLANE = 1 << 31        # the row kernels count a plane's cells in 32 bits
+
+
+cdef void max_cells(
+    const real* x,               # IN: the plane
+    const Windows* w,
+    RowCursor* rows,             # IN: at the first row of the box
+    int64_t p0, int64_t p1,
+    real* y,                     # OUT: the output row
+    int64_t* idx,                # OUT: the same, or NULL
+) noexcept nogil:
+    """Any geometry: row by row of the box, each output's cells in order; the first maximum or NaN stays."""
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef int64_t p, j, cell, base
+    cdef real v
+    for p in range(p0, p1):
+        y[p] = -INFINITY if rows.left and axis.count[p] else 0
+        if idx != NULL:
+            idx[p] = rows.offset + axis.first[p] if rows.left and axis.count[p] else -1
+    while rows.left > 0:
+        base = rows.offset
+        for p in range(p0, p1):
+            cell = base + axis.first[p]
+            for j in range(axis.count[p]):
+                v = x[cell]
+                if not (y[p] >= v) and y[p] == y[p]:
+                    y[p] = v
+                    if idx != NULL:
+                        idx[p] = cell
+                cell += axis.step
+        next_row(rows, w)
+
+
+cdef void max_piece(
+    const real* x, const real* x_end, const Windows* w, bint tiled, int64_t row, int64_t p0, int64_t p1,
+    real* y, int64_t* idx,
+) noexcept nogil:
+    """Outputs `p0` to `p1` of one output row."""
+    cdef RowCursor rows
+    cdef int64_t[LNN_ROWS] offsets
+    cdef int64_t n
+    start_rows(&rows, w, row)
+    if tiled and 0 < rows.left <= LNN_ROWS:
+        n = list_rows(&rows, w, offsets, LNN_ROWS)
+        if real is float:
+            lnn_max_row_f32(x, x_end, offsets, n, &w.axis[w.rank - 1], p0, p1, y, idx)
+        else:
+            lnn_max_row_f64(x, x_end, offsets, n, &w.axis[w.rank - 1], p0, p1, y, idx)
+        return
+    max_cells(x, w, &rows, p0, p1, y, idx)
+
+
+cdef void max_planes(const real* x, real* y, int64_t* idx, const Windows* w, int64_t planes) noexcept nogil:
+    cdef int64_t outputs = w.axis[w.rank - 1].outputs
+    cdef int64_t blocks = (outputs + BLOCK - 1) // BLOCK
+    cdef int64_t rows = planes * w.out_rows
+    cdef bint tiled = w.in_cells < SMALL_PLANE and lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
+    cdef const real* x_end = x + planes * w.in_cells
+    cdef int64_t unit, row, p0, at
+    for unit in prange(rows * blocks, schedule="static", num_threads=threads_for(rows * outputs * w.box)):
+        row = unit // blocks
+        p0 = unit % blocks * BLOCK
+        at = row * outputs
+        max_piece(
+            x + row // w.out_rows * w.in_cells, x_end, w, tiled, row % w.out_rows, p0, min(p0 + BLOCK, outputs),
+            y + at, idx + at if idx != NULL else NULL)
+
+
+def max_pool(
+    const real[::1] x not None,          # IN: planes × cells
+    real[::1] y not None,                # OUT: planes × windows
+    int64_t[::1] idx,                    # OUT: the same, or None
+    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
+):
+    """y[p] = max of window p, idx[p] = its first place in the plane; 0 and −1 where the window has no cell."""
+    cdef Windows w
+    cdef int64_t planes = planes_of(&w, axes, outputs, inputs, x.shape[0], y.shape[0])
+    if idx is not None and idx.shape[0] != y.shape[0]:
+        raise ValueError(f"max_pool: kernel got {idx.shape[0]} indices for {y.shape[0]} outputs")
+    if y.shape[0] == 0:
+        return
+    cdef int64_t* places = &idx[0] if idx is not None else NULL
+    cdef const real* source = &x[0] if x.shape[0] else NULL
+    with nogil:
+        max_planes(source, &y[0], places, &w, planes)
+
+
+# --- gather and scatter by winner --------------------------------------------------------------------------------
+
+
+cdef int64_t gather_block(
+    const real* x, const int64_t* idx, real* y, int64_t cells, int64_t n
+) noexcept nogil:
+    """Returns the number of indices that are neither −1 nor in the plane."""
+    cdef int64_t i, at, wrong = 0
+    for i in range(n):
+        at = idx[i]
+        if 0 <= at < cells:
+            y[i] = x[at]
+        else:
+            y[i] = 0
+            wrong += at != -1
+    return wrong
+
+
+cdef int64_t scatter_plane(
+    const real* y_bar, const int64_t* idx, real* x_bar, int64_t cells, int64_t n
+) noexcept nogil:
+    cdef int64_t i, at, wrong = 0
+    for i in range(cells):
+        x_bar[i] = 0
+    for i in range(n):
+        at = idx[i]
+        if 0 <= at < cells:
+            x_bar[at] += y_bar[i]
+        else:
+            wrong += at != -1
+    return wrong
+
+
+def gather_at(
+    const real[::1] x not None,          # IN: planes × cells
+    const int64_t[::1] idx not None,     # IN: planes × n
+    real[::1] y not None,                # OUT: like idx
+    int64_t planes,
+):
+    """y[i] = x[idx[i]] plane by plane, 0 where idx is −1."""
+    cdef int64_t cells, n, blocks, unit, start, at, wrong = 0
+    cells, n = per_plane("gather_at", planes, x.shape[0], idx.shape[0], y.shape[0])
+    if n == 0 or planes == 0:
+        return
+    blocks = (n + BLOCK - 1) // BLOCK
+    cdef const real* source = &x[0] if cells else NULL
+    for unit in prange(
+        planes * blocks, nogil=True, schedule="static", num_threads=threads_for(planes * n)
+    ):
+        start = unit % blocks * BLOCK
+        at = unit // blocks * n + start
+        wrong += gather_block(
+            source + unit // blocks * cells, &idx[0] + at, &y[0] + at, cells, min(n - start, BLOCK))
+    refuse("gather_at", wrong, cells)
+
+
+def scatter_add_at(
+    const real[::1] y_bar not None,      # IN: planes × n
+    const int64_t[::1] idx not None,     # IN: like y_bar
+    real[::1] x_bar not None,            # OUT: planes × cells
+    int64_t planes,
+):
+    """x_bar[j] = Σ y_bar[i] over idx[i] = j, in ascending i; −1 gives to nobody."""
+    cdef int64_t cells, n, plane, wrong = 0
+    cells, n = per_plane("scatter_add_at", planes, x_bar.shape[0], idx.shape[0], y_bar.shape[0])
+    if planes == 0 or cells == 0:
+        refuse("scatter_add_at", count_real(idx), cells)
+        return
+    cdef const real* source = &y_bar[0] if n else NULL
+    cdef const int64_t* places = &idx[0] if n else NULL
+    for plane in prange(planes, nogil=True, schedule="static", num_threads=threads_for(planes * (n + cells))):
+        wrong += scatter_plane(source + plane * n, places + plane * n, &x_bar[0] + plane * cells, cells, n)
+    refuse("scatter_add_at", wrong, cells)
+
+
+cdef int64_t count_real(const int64_t[::1] idx) noexcept:
+    cdef int64_t i, real_ones = 0
+    for i in range(idx.shape[0]):
+        real_ones += idx[i] != -1
+    return real_ones
+
+
+cdef tuple per_plane(str op, int64_t planes, int64_t cells, int64_t n, int64_t values):
+    if planes < 0 or n != values or (planes and (cells % planes or n % planes)) or (not planes and (cells or n)):
+        raise ValueError(f"{op}: kernel got {cells} cells, {n} indices and {values} values for {planes} planes")
+    planes = max(planes, 1)
+    return cells // planes, n // planes
+
+
+cdef int refuse(str op, int64_t wrong, int64_t cells) except -1:
+    if wrong:
+        raise IndexError(
+            f"{op}: indices lie in 0 … cells − 1, or are -1 for none; got {wrong} outside a plane of {cells} cells; "
+            "use the indices that max_pool returned for this input")
+    return 0

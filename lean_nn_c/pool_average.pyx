@@ -1,0 +1,243 @@
+"""Average pooling and its transpose.
+
+Arrays and tables as in ``pool.pyx``. A window's divisor is the product over the axes of a table: all cells inside
+the padded input (`PADDED`), the real ones (`REAL`), or one given number (`GIVEN`).
+
+Both directions gather: a thread owns what it writes, sums run in row-major order of the cells (of the windows), so
+the bits do not depend on the number of threads. With n terms in a sum, |ŷ − y| ≤ γₙ₊₂ · Σ|terms| / divisor.
+"""
+
+from cython.parallel cimport prange
+from libc.stdint cimport int64_t
+
+from lean_nn_c._types cimport real
+from lean_nn_c._window cimport (
+    Axis, CoverCursor, RowCursor, Windows, list_rows, next_cover, next_row, planes_of, seek, start_cover, start_rows,
+)
+from lean_nn_c.threads cimport threads_for
+
+cdef extern from "pool_rows.h" nogil:
+    enum:
+        LNN_BYTES
+        LNN_CELLS
+        LNN_ROWS
+    bint lnn_tiles_fit(const Axis*, int64_t)
+    bint lnn_spread_fits(const Axis*)
+    void lnn_average_row_f32(
+        const float*, const float*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, float,
+        const int64_t*, float*)
+    void lnn_average_row_f64(
+        const double*, const double*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, double,
+        const int64_t*, double*)
+    void lnn_spread_row_f32(
+        const float*, const int64_t*, const float*, int64_t, const Axis*, const int64_t*, int64_t, int64_t, float*)
+    void lnn_spread_row_f64(
+        const double*, const int64_t*, const double*, int64_t, const Axis*, const int64_t*, int64_t, int64_t,
+        double*)
+
+cdef enum:
+    BLOCK = 4096         # outputs of a row that one thread computes at a time
+    PADDED = 0
+    REAL = 1
+    GIVEN = 2
+
+
+cdef struct Divisor:
+    int kind
+    double given
+
+
+cdef inline const int64_t* inner_table(const Axis* axis, Divisor by) noexcept nogil:
+    if by.kind == GIVEN:
+        return NULL
+    return axis.count if by.kind == REAL else axis.divisor
+
+
+cdef inline double outer_divisor(int64_t padded, int64_t count, Divisor by) noexcept nogil:
+    if by.kind == GIVEN:
+        return by.given
+    return <double>max(1, count if by.kind == REAL else padded)
+
+
+# --- forward -----------------------------------------------------------------------------------------------------
+
+
+cdef void average_cells(
+    const real* x,               # IN: the plane
+    const Windows* w,
+    RowCursor* rows,             # IN: at the first row of the box
+    int64_t p0, int64_t p1, Divisor by,
+    real* y,                     # OUT: the output row
+) noexcept nogil:
+    """Any geometry: row by row of the box, each output's cells in order."""
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef const int64_t* inner = inner_table(axis, by)
+    cdef real outer = <real>outer_divisor(rows.divisor, rows.count, by)
+    cdef int64_t p, j
+    cdef const real* cell
+    cdef real total
+    for p in range(p0, p1):
+        y[p] = 0
+    while rows.left > 0:
+        for p in range(p0, p1):
+            cell = x + rows.offset + axis.first[p]
+            total = y[p]
+            for j in range(axis.count[p]):
+                total = total + cell[j * axis.step]
+            y[p] = total
+        next_row(rows, w)
+    for p in range(p0, p1):
+        y[p] = y[p] / (outer * <real>(max(1, inner[p]) if inner != NULL else 1))
+
+
+cdef void average_piece(
+    const real* x, const real* x_end, const Windows* w, bint tiled, int64_t row, int64_t p0, int64_t p1,
+    Divisor by, real* y,
+) noexcept nogil:
+    """Outputs `p0` to `p1` of one output row."""
+    cdef RowCursor rows
+    cdef int64_t[LNN_ROWS] offsets
+    cdef int64_t n
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef double outer
+    start_rows(&rows, w, row)
+    if tiled and 0 < rows.left <= LNN_ROWS:
+        outer = outer_divisor(rows.divisor, rows.count, by)
+        n = list_rows(&rows, w, offsets, LNN_ROWS)
+        if real is float:
+            lnn_average_row_f32(x, x_end, offsets, n, axis, p0, p1, <float>outer, inner_table(axis, by), y)
+        else:
+            lnn_average_row_f64(x, x_end, offsets, n, axis, p0, p1, outer, inner_table(axis, by), y)
+        return
+    average_cells(x, w, &rows, p0, p1, by, y)
+
+
+cdef void average_planes(const real* x, real* y, const Windows* w, int64_t planes, Divisor by) noexcept nogil:
+    cdef int64_t outputs = w.axis[w.rank - 1].outputs
+    cdef int64_t blocks = (outputs + BLOCK - 1) // BLOCK
+    cdef int64_t rows = planes * w.out_rows
+    cdef bint tiled = lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
+    cdef const real* x_end = x + planes * w.in_cells
+    cdef int64_t unit, row, p0
+    for unit in prange(rows * blocks, schedule="static", num_threads=threads_for(rows * outputs * w.box)):
+        row = unit // blocks
+        p0 = unit % blocks * BLOCK
+        average_piece(
+            x + row // w.out_rows * w.in_cells, x_end, w, tiled, row % w.out_rows, p0, min(p0 + BLOCK, outputs),
+            by, y + row * outputs)
+
+
+def avg_pool(
+    const real[::1] x not None,          # IN: planes × cells
+    real[::1] y not None,                # OUT: planes × windows
+    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
+    int kind, double given,
+):
+    """y[p] = Σ window p / divisor[p]; 0 where the window has no cell."""
+    cdef Windows w
+    cdef Divisor by
+    by.kind, by.given = kind, given
+    cdef int64_t planes = planes_of(&w, axes, outputs, inputs, x.shape[0], y.shape[0])
+    if y.shape[0] == 0:
+        return
+    cdef const real* source = &x[0] if x.shape[0] else NULL
+    with nogil:
+        average_planes(source, &y[0], &w, planes, by)
+
+
+# --- transpose ---------------------------------------------------------------------------------------------------
+
+
+cdef void spread_cells(
+    const real* y_bar,           # IN: the plane
+    const Windows* w,
+    CoverCursor* rows,           # IN: at the first output row above
+    int64_t j0, int64_t j1, Divisor by,
+    real* x_bar,                 # OUT: the input row
+) noexcept nogil:
+    """Any geometry: output row by output row above the cell, each row's windows in order."""
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef const int64_t* inner = inner_table(axis, by)
+    cdef real outer, total
+    cdef int64_t j, p
+    for j in range(j0, j1):
+        x_bar[j] = 0
+    while rows.valid:
+        outer = <real>outer_divisor(rows.divisor, rows.count, by)
+        for j in range(j0, j1):
+            total = x_bar[j]
+            p = seek(axis, j, axis.low[j])
+            while p < axis.high[j]:
+                total = total + y_bar[rows.offset + p] / (outer * <real>(max(1, inner[p]) if inner != NULL else 1))
+                p = seek(axis, j, p + 1)
+            x_bar[j] = total
+        next_cover(rows, w)
+
+
+cdef int64_t list_cover(CoverCursor* c, const Windows* w, Divisor by, int64_t* offsets, real* outer) noexcept nogil:
+    """Output rows above, with their divisors; −1 where they are more than `LNN_ROWS`."""
+    cdef int64_t n = 0
+    while c.valid:
+        if n == LNN_ROWS:
+            return -1
+        offsets[n] = c.offset
+        outer[n] = <real>outer_divisor(c.divisor, c.count, by)
+        n += 1
+        next_cover(c, w)
+    return n
+
+
+cdef void spread_piece(
+    const real* y_bar, const Windows* w, bint tiled, int64_t row, int64_t j0, int64_t j1, Divisor by, real* x_bar,
+) noexcept nogil:
+    """Cells `j0` to `j1` of one input row."""
+    cdef CoverCursor rows
+    cdef int64_t[LNN_ROWS] offsets
+    cdef real[LNN_ROWS] outer
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef const int64_t* inner = inner_table(axis, by)
+    cdef int64_t n = -1
+    start_cover(&rows, w, row)
+    if tiled:
+        n = list_cover(&rows, w, by, offsets, outer)
+    if n < 0:
+        start_cover(&rows, w, row)
+        spread_cells(y_bar, w, &rows, j0, j1, by, x_bar)
+    elif real is float:
+        lnn_spread_row_f32(y_bar, offsets, outer, n, axis, inner, j0, j1, x_bar)
+    else:
+        lnn_spread_row_f64(y_bar, offsets, outer, n, axis, inner, j0, j1, x_bar)
+
+
+cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_t planes, Divisor by) noexcept nogil:
+    cdef int64_t size = w.axis[w.rank - 1].size
+    cdef int64_t blocks = (size + LNN_CELLS - 1) // LNN_CELLS
+    cdef int64_t rows = planes * w.in_rows
+    cdef bint tiled = lnn_spread_fits(&w.axis[w.rank - 1])
+    cdef int64_t unit, row, j0
+    for unit in prange(
+        rows * blocks, schedule="static", num_threads=threads_for(planes * (w.out_cells * w.box + w.in_cells))
+    ):
+        row = unit // blocks
+        j0 = unit % blocks * LNN_CELLS
+        spread_piece(
+            y_bar + row // w.in_rows * w.out_cells, w, tiled, row % w.in_rows, j0, min(j0 + LNN_CELLS, size), by,
+            x_bar + row * size)
+
+
+def avg_pool_transpose(
+    const real[::1] y_bar not None,      # IN: planes × windows
+    real[::1] x_bar not None,            # OUT: planes × cells
+    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
+    int kind, double given,
+):
+    """x_bar[j] = Σ y_bar[p] / divisor[p] over the windows p that hold cell j."""
+    cdef Windows w
+    cdef Divisor by
+    by.kind, by.given = kind, given
+    cdef int64_t planes = planes_of(&w, axes, outputs, inputs, x_bar.shape[0], y_bar.shape[0])
+    if x_bar.shape[0] == 0:
+        return
+    cdef const real* source = &y_bar[0] if y_bar.shape[0] else NULL
+    with nogil:
+        spread_planes(source, &x_bar[0], &w, planes, by)

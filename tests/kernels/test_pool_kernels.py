@@ -1,0 +1,365 @@
+"""The pooling kernels alone, against loops over plain index lists."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lean_nn.window import Bins, Window, strided
+from lean_nn_c import pool, pool_average, pool_smooth, threads
+
+DTYPES = [np.float32, np.float64]
+PADDED, REAL, GIVEN = 0, 1, 2
+
+
+def axis_cells(w, axis, n, p):
+    """All cells of window p on one axis, those outside the input included, and the end of the padded axis."""
+    if isinstance(w, Bins):
+        out = n if w.output[axis] is None else w.output[axis]
+        return range(p * n // out, -(-(p + 1) * n // out)), n
+    first = p * w.stride[axis] - w.padding[axis][0]
+    cells = range(first, first + w.kernel[axis] * w.dilation[axis], w.dilation[axis])
+    return cells, n + w.padding[axis][1]
+
+
+def windows(w, spatial):
+    """(output index, flat indices of the real cells, cells inside the padded input) of every window."""
+    pitch = [math.prod(spatial[a + 1 :]) for a in range(len(spatial))]
+    for out in itertools.product(*(range(m) for m in w.out_spatial(spatial))):
+        lists = [axis_cells(w, a, n, p) for a, (n, p) in enumerate(zip(spatial, out, strict=True))]
+        real = [[q for q in cells if 0 <= q < n] for (cells, _), n in zip(lists, spatial, strict=True)]
+        padded = math.prod(sum(q < end for q in cells) for cells, end in lists)
+        flat = [sum(q * m for q, m in zip(cell, pitch, strict=True)) for cell in itertools.product(*real)]
+        yield out, flat, padded
+
+
+def first_winner(values):
+    best = 0
+    for i, v in enumerate(values):
+        if math.isnan(values[best]):
+            break
+        if v > values[best] or math.isnan(v):
+            best = i
+    return best
+
+
+class Reference:
+    """The meaning of every kernel on an array of planes × cells, in double."""
+
+    def __init__(self, w, spatial):
+        self.spatial, self.out = spatial, w.out_spatial(spatial)
+        self.windows = [(flat, padded) for _, flat, padded in windows(w, spatial)]
+
+    def max_pool(self, x):
+        y, idx = np.zeros((len(x), len(self.windows)), x.dtype), np.full((len(x), len(self.windows)), -1)
+        for plane, values in enumerate(x):
+            for p, (flat, _) in enumerate(self.windows):
+                if flat:
+                    idx[plane, p] = flat[first_winner(values[flat])]
+                    y[plane, p] = values[idx[plane, p]]
+        return y, idx
+
+    def average_matrix(self, kind, given):
+        matrix = np.zeros((len(self.windows), math.prod(self.spatial)))
+        for p, (flat, padded) in enumerate(self.windows):
+            divisor = {PADDED: padded, REAL: max(1, len(flat)), GIVEN: given}[kind]
+            matrix[p, flat] = 1 / divisor
+        return matrix
+
+    def soft(self, values, beta):
+        """y and the weights of the real cells, window by window."""
+        for p, (flat, padded) in enumerate(self.windows):
+            cells = np.concatenate([values[flat].astype(float), np.zeros(padded - len(flat))])
+            extreme = cells.max() if beta > 0 else cells.min()
+            terms = np.exp(beta * (cells - extreme))
+            yield p, flat, extreme + math.log(terms.sum()) / beta, terms[: len(flat)] / terms.sum()
+
+
+def flat_call(kernel, w, spatial, *arrays):
+    kernel(*(None if a is None else a.reshape(-1) for a in arrays), *w.packed(spatial))
+
+
+def run_max(x, w, spatial, indices=True):
+    n = len(x), math.prod(w.out_spatial(spatial))
+    y, idx = np.full(n, 7, x.dtype), np.full(n, 7, np.int64)
+    flat_call(pool.max_pool, w, spatial, x, y, idx if indices else None)
+    return (y, idx) if indices else y
+
+
+def run_average(x, w, spatial, kind=PADDED, given=1.0):
+    y = np.full((len(x), math.prod(w.out_spatial(spatial))), 7, x.dtype)
+    pool_average.avg_pool(x.reshape(-1), y.reshape(-1), *w.packed(spatial), kind, given)
+    return y
+
+
+def run_spread(y_bar, w, spatial, kind=PADDED, given=1.0):
+    x_bar = np.full((len(y_bar), math.prod(spatial)), 7, y_bar.dtype)
+    pool_average.avg_pool_transpose(y_bar.reshape(-1), x_bar.reshape(-1), *w.packed(spatial), kind, given)
+    return x_bar
+
+
+def run_smooth(kernel, shape, dtype, w, spatial, beta, *arrays):
+    out = np.full(shape, 7, dtype)
+    kernel(*(a.reshape(-1) for a in arrays), out.reshape(-1), *w.packed(spatial), beta)
+    return out
+
+
+# --- geometry: small boxes of any rank, and long rows that fill registers ---
+
+strided_axis = st.tuples(
+    st.integers(1, 9), st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), st.integers(0, 3), st.integers(1, 3)
+)
+
+
+@st.composite
+def geometries(draw, max_rank=3):
+    if draw(st.integers(0, 3)) == 0:
+        axes = draw(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 7)), min_size=1, max_size=max_rank))
+        spatial, output = zip(*axes, strict=True)
+        return spatial, Bins(output)
+    axes = draw(st.lists(strided_axis, min_size=1, max_size=max_rank))
+    if draw(st.booleans()):
+        axes[-1] = (draw(st.integers(17, 45)), *axes[-1][1:])
+    n, k, s, before, after, r = zip(*axes, strict=True)
+    padding = tuple(zip(before, after, strict=True))
+    # grow the axes until a window fits: every draw is a legal geometry
+    spans = [r_ * (k_ - 1) + 1 - a - b for k_, r_, (a, b) in zip(k, r, padding, strict=True)]
+    n = tuple(max(n_, span) for n_, span in zip(n, spans, strict=True))
+    return n, Window(k, s, padding, r, draw(st.booleans()))
+
+
+def values(spatial, planes, dtype, seed, coarse=True):
+    rng = np.random.default_rng(seed)
+    shape = planes, math.prod(spatial)
+    # few distinct values, so that ties are common
+    return (rng.integers(-3, 4, shape) if coarse else rng.standard_normal(shape)).astype(dtype)
+
+
+def check_all(spatial, w, dtype, seed):
+    ref = Reference(w, spatial)
+    x = values(spatial, 2, dtype, seed)
+    rng = np.random.default_rng(seed)
+    special = rng.choice([np.nan, np.inf, -np.inf, -0.0], x.shape).astype(dtype)
+    x = np.where(rng.random(x.shape) < 0.15, special, x)
+    y, idx = ref.max_pool(x)
+    got_y, got_idx = run_max(x, w, spatial)
+    np.testing.assert_array_equal(got_idx, idx)
+    assert got_y.tobytes() == y.tobytes()
+    assert run_max(x, w, spatial, indices=False).tobytes() == y.tobytes()
+    check_averages(ref, w, spatial, dtype, seed)
+
+
+def check_averages(ref, w, spatial, dtype, seed):
+    x = values(spatial, 2, dtype, seed, coarse=False)
+    g = np.random.default_rng(seed).standard_normal((2, len(ref.windows))).astype(dtype)
+    u = np.finfo(dtype).eps
+    for kind, given in [(PADDED, 1.0), (REAL, 1.0), (GIVEN, -3.0)]:
+        matrix = ref.average_matrix(kind, given)
+        for got, exact, size, m in [
+            (run_average(x, w, spatial, kind, given), x @ matrix.T, np.abs(x) @ np.abs(matrix.T), matrix),
+            (run_spread(g, w, spatial, kind, given), g @ matrix, np.abs(g) @ np.abs(matrix), matrix.T),
+        ]:
+            terms = 3 + np.max(np.count_nonzero(m, axis=1), initial=0)
+            assert got.dtype == dtype and np.all(np.abs(got - exact) <= terms * u * size)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(geometry=geometries(), seed=st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None)
+def test_kernels_equal_the_loops(dtype, geometry, seed):
+    check_all(*geometry, dtype, seed)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("stride", [1, 2, 3, 5])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 7])
+@pytest.mark.parametrize("size", [7, 16, 33, 70])
+def test_rows_of_every_length_and_stride(dtype, stride, kernel, size):
+    for padding, dilation in [(0, 1), (kernel, 1), (2, 2)]:
+        for ceil_mode in (False, True):
+            w = strided("p", 2, kernel, stride, padding, dilation, ceil_mode)
+            try:
+                w.out_spatial((9, size))
+            except ValueError:
+                continue
+            check_all((9, size), w, dtype, size)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rank", [4, 5])
+def test_high_ranks(dtype, rank):
+    spatial = (3, 4, 5, 3, 4)[:rank]
+    check_all(spatial, strided("p", rank, 2, 1, 1), dtype, 0)
+    check_all(spatial, strided("p", rank, (2, 3, 2, 3, 2)[:rank], 2, 1, (1, 2, 1, 1, 2)[:rank], True), dtype, 1)
+    check_all(spatial, Bins((2, 3, 7, None, 3)[:rank]), dtype, 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_wide_and_long_windows_take_the_scalar_loops(dtype):
+    rng = np.random.default_rng(0)
+    for spatial, w in [
+        ((3000,), strided("p", 1, 1100, 600)),
+        ((3000,), strided("p", 1, 3, 700, 1)),
+        ((9000,), strided("p", 1, 2)),
+        ((20, 20, 4), strided("p", 3, (18, 17, 2), 1)),
+    ]:
+        ref, x = Reference(w, spatial), rng.standard_normal((2, math.prod(spatial))).astype(dtype)
+        y, idx = ref.max_pool(x)
+        got = run_max(x, w, spatial)
+        np.testing.assert_array_equal(got[0], y)
+        np.testing.assert_array_equal(got[1], idx)
+        check_averages(ref, w, spatial, dtype, 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(geometry=geometries(), seed=st.integers(0, 2**32), beta=st.sampled_from([0.5, -0.5, 3.0, -20.0, 1e4]))
+@settings(max_examples=80, deadline=None)
+def test_smooth_kernels_equal_the_loops(dtype, geometry, seed, beta):
+    spatial, w = geometry
+    ref, x = Reference(w, spatial), values(spatial, 2, dtype, seed, coarse=False)
+    t = values(spatial, 2, dtype, seed + 1, coarse=False)
+    g = np.random.default_rng(seed).standard_normal((2, len(ref.windows))).astype(dtype)
+    y, gathered, scattered = np.zeros(g.shape), np.zeros(g.shape), np.zeros(x.shape)
+    for plane in range(2):
+        for p, flat, value, weights in ref.soft(x[plane], beta):
+            y[plane, p], gathered[plane, p] = value, weights @ t[plane, flat]
+            scattered[plane, flat] += weights * g[plane, p]
+    tolerance = {"rtol": 8 * np.finfo(dtype).eps, "atol": 60 * np.finfo(dtype).eps}
+    got = run_smooth(pool_smooth.smooth_max_pool, g.shape, dtype, w, spatial, beta, x)
+    np.testing.assert_allclose(got, y, **tolerance)
+    got = run_smooth(pool_smooth.smooth_gather, g.shape, dtype, w, spatial, beta, t, x)
+    np.testing.assert_allclose(got, gathered, **tolerance)
+    got = run_smooth(pool_smooth.smooth_scatter, x.shape, dtype, w, spatial, beta, g, x)
+    np.testing.assert_allclose(got, scattered, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("beta", [1e20, -1e20])
+def test_extreme_beta_and_values_stay_finite(dtype, beta):
+    x = np.array([[1e20, -1e20, 1e20, 0, -1e20, -1e20, 3, 3]], dtype)
+    w = strided("p", 1, 2)
+    y = run_smooth(pool_smooth.smooth_max_pool, (1, 4), dtype, w, (8,), beta, x)
+    best = np.max if beta > 0 else np.min
+    np.testing.assert_array_equal(y, best(x.reshape(1, 4, 2), axis=2))
+    weights = run_smooth(pool_smooth.smooth_scatter, (1, 8), dtype, w, (8,), beta, np.ones((1, 4), dtype), x)
+    expected = [1, 0, 1, 0, 0.5, 0.5, 0.5, 0.5] if beta > 0 else [0, 1, 0, 1, 0.5, 0.5, 0.5, 0.5]
+    np.testing.assert_array_equal(weights[0], expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_smooth_maximum_of_infinities_is_the_limit(dtype):
+    x = np.array([[np.inf, 1, -np.inf, -np.inf, np.nan, 1, np.inf, np.inf]], dtype)
+    y = run_smooth(pool_smooth.smooth_max_pool, (1, 4), dtype, strided("p", 1, 2), (8,), 2.0, x)
+    np.testing.assert_array_equal(y, [[np.inf, -np.inf, np.nan, np.inf]])
+
+
+# --- gather and scatter ---
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gather_and_scatter_are_adjoint_and_skip_empty_windows(dtype):
+    rng = np.random.default_rng(0)
+    x, idx = rng.integers(-9, 9, (3, 11)).astype(dtype), rng.integers(-1, 11, (3, 7))
+    y, back = np.empty((3, 7), dtype), np.empty((3, 11), dtype)
+    pool.gather_at(x.reshape(-1), idx.reshape(-1), y.reshape(-1), 3)
+    np.testing.assert_array_equal(y, np.where(idx < 0, 0, np.take_along_axis(x, idx, 1)))
+    pool.scatter_add_at(y.reshape(-1), idx.reshape(-1), back.reshape(-1), 3)
+    expected = np.zeros((3, 12))
+    for plane in range(3):
+        np.add.at(expected[plane], idx[plane], y[plane])
+    np.testing.assert_array_equal(back, expected[:, :11])
+
+
+@pytest.mark.parametrize("wrong", [11, -2, 2**62, -(2**63)])
+def test_indices_outside_the_plane_are_refused(wrong):
+    x, y, idx = np.zeros(11), np.zeros(2), np.array([0, wrong])
+    with pytest.raises(IndexError, match="got 1 outside a plane of 11 cells; use the indices that max_pool"):
+        pool.gather_at(x, idx, y, 1)
+    with pytest.raises(IndexError, match="scatter_add_at: indices lie in"):
+        pool.scatter_add_at(y, idx, x, 1)
+
+
+def test_scatter_into_nothing():
+    none, nobody = np.empty(0), np.full(3, -1)
+    pool.scatter_add_at(np.ones(3), nobody, none, 1)
+    pool.gather_at(none, nobody, out := np.ones(3), 1)
+    assert out.tolist() == [0, 0, 0]
+    with pytest.raises(IndexError):
+        pool.scatter_add_at(np.ones(3), np.zeros(3, np.int64), none, 1)
+
+
+# --- promises that hold for every kernel ---
+
+
+def every_kernel(w, spatial, planes, dtype, seed=0):
+    """All results on random data, as bytes."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((planes, math.prod(spatial))).astype(dtype)
+    g = rng.standard_normal((planes, math.prod(w.out_spatial(spatial)))).astype(dtype)
+    x.flags.writeable = g.flags.writeable = False
+    before = x.tobytes(), g.tobytes()
+    y, idx = run_max(x, w, spatial)
+    gathered, scattered = np.empty_like(y), np.empty(x.shape, dtype)
+    pool.gather_at(x.reshape(-1), idx.reshape(-1), gathered.reshape(-1), planes)
+    pool.scatter_add_at(g.reshape(-1), idx.reshape(-1), scattered.reshape(-1), planes)
+    np.testing.assert_array_equal(gathered, y)
+    results = [
+        y, idx, scattered,
+        run_average(x, w, spatial), run_spread(g, w, spatial),
+        run_smooth(pool_smooth.smooth_max_pool, g.shape, dtype, w, spatial, 2.0, x),
+        run_smooth(pool_smooth.smooth_gather, g.shape, dtype, w, spatial, 2.0, x, x),
+        run_smooth(pool_smooth.smooth_scatter, x.shape, dtype, w, spatial, 2.0, g, x),
+    ]
+    assert before == (x.tobytes(), g.tobytes())
+    return [r.tobytes() for r in results]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("spatial", "w", "planes"),
+    [
+        ((40, 41), strided("p", 2, 3, 2, 1), 20),
+        ((30000,), strided("p", 1, 3, 2, 1), 1),
+        ((20, 21, 22), strided("p", 3, 2), 7),
+        ((45, 45), Bins((7, 7)), 30),
+    ],
+)
+def test_bits_do_not_depend_on_the_number_of_threads(dtype, spatial, w, planes):
+    before = threads.get_num_threads()
+    try:
+        results = []
+        for n in (1, 2, 5):
+            threads.set_num_threads(n)
+            results.append(every_kernel(w, spatial, planes, dtype))
+    finally:
+        threads.set_num_threads(before)
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_empty_batches_and_empty_axes(dtype):
+    every_kernel(strided("p", 2, 2), (4, 4), 0, dtype)
+    x = np.empty((2, 0), dtype)
+    w = strided("p", 2, 2, 1, 1)
+    y, idx = run_max(x, w, (0, 3))
+    assert y.tolist() == [[0] * 4] * 2 and idx.tolist() == [[-1] * 4] * 2
+    assert run_average(x, w, (0, 3)).tolist() == [[0] * 4] * 2
+    assert run_spread(y, w, (0, 3)).shape == (2, 0)
+    smooth = run_smooth(pool_smooth.smooth_max_pool, (2, 4), dtype, w, (0, 3), 1.0, x)
+    np.testing.assert_allclose(smooth, math.log(4), rtol=1e-6)
+    assert run_smooth(pool_smooth.smooth_gather, (2, 4), dtype, w, (0, 3), 1.0, x, x).tolist() == [[0] * 4] * 2
+
+
+def test_tables_that_do_not_fit_the_arrays_are_refused():
+    w = strided("p", 1, 2)
+    tables = w.packed((6,))
+    for x, y in [(np.zeros(6), np.zeros(4)), (np.zeros(5), np.zeros(3)), (np.zeros(12), np.zeros(3))]:
+        with pytest.raises(ValueError, match="tables do not fit"):
+            pool.max_pool(x, y, None, *tables)
+    with pytest.raises(ValueError, match="tables do not fit"):
+        pool.max_pool(np.zeros(6), np.zeros(3), None, tables.axes, tables.outputs[:-1], tables.inputs)
+    with pytest.raises(ValueError, match="got 2 indices for 3 outputs"):
+        pool.max_pool(np.zeros(6), np.zeros(3), np.zeros(2, np.int64), *tables)
