@@ -9,7 +9,7 @@ one thread, so the bits do not depend on the number of threads.
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT32_MAX, int64_t
 
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport Axis, RowCursor, Windows, list_rows, next_row, planes_of, start_rows
@@ -27,7 +27,6 @@ cdef extern from "pool_rows.h" nogil:
 
 cdef enum:
     BLOCK = 4096                 # outputs of a row that one thread computes at a time
-    SMALL_PLANE = 1 << 31        # the row kernels count a plane's cells in 32 bits
 
 
 cdef void max_cells(
@@ -83,7 +82,8 @@ cdef void max_planes(const real* x, real* y, int64_t* idx, const Windows* w, int
     cdef int64_t outputs = w.axis[w.rank - 1].outputs
     cdef int64_t blocks = (outputs + BLOCK - 1) // BLOCK
     cdef int64_t rows = planes * w.out_rows
-    cdef bint tiled = w.in_cells < SMALL_PLANE and lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
+    # the row kernels count a plane's cells in 32 bits
+    cdef bint tiled = w.in_cells <= INT32_MAX and lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
     cdef const real* x_end = x + planes * w.in_cells
     cdef int64_t unit, row, p0, at
     for unit in prange(rows * blocks, schedule="static", num_threads=threads_for(rows * outputs * w.box)):

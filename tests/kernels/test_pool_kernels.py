@@ -109,9 +109,8 @@ def run_smooth(kernel, shape, dtype, w, spatial, beta, *arrays):
 
 # --- geometry: small boxes of any rank, and long rows that fill registers ---
 
-strided_axis = st.tuples(
-    st.integers(1, 9), st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), st.integers(0, 3), st.integers(1, 3)
-)
+PADS = st.integers(0, 3)
+strided_axis = st.tuples(st.integers(1, 9), st.integers(1, 4), st.integers(1, 4), PADS, PADS, st.integers(1, 3))
 
 
 @st.composite
@@ -156,11 +155,11 @@ def check_averages(ref, w, spatial, dtype, seed):
     x = values(spatial, 2, dtype, seed, coarse=False)
     g = np.random.default_rng(seed).standard_normal((2, len(ref.windows))).astype(dtype)
     u = np.finfo(dtype).eps
-    for kind, given in [(PADDED, 1.0), (REAL, 1.0), (GIVEN, -3.0)]:
-        matrix = ref.average_matrix(kind, given)
+    for kind, number in [(PADDED, 1.0), (REAL, 1.0), (GIVEN, -3.0)]:
+        matrix = ref.average_matrix(kind, number)
         for got, exact, size, m in [
-            (run_average(x, w, spatial, kind, given), x @ matrix.T, np.abs(x) @ np.abs(matrix.T), matrix),
-            (run_spread(g, w, spatial, kind, given), g @ matrix, np.abs(g) @ np.abs(matrix), matrix.T),
+            (run_average(x, w, spatial, kind, number), x @ matrix.T, np.abs(x) @ np.abs(matrix.T), matrix),
+            (run_spread(g, w, spatial, kind, number), g @ matrix, np.abs(g) @ np.abs(matrix), matrix.T),
         ]:
             terms = 3 + np.max(np.count_nonzero(m, axis=1), initial=0)
             assert got.dtype == dtype and np.all(np.abs(got - exact) <= terms * u * size)
@@ -193,7 +192,8 @@ def test_rows_of_every_length_and_stride(dtype, stride, kernel, size):
 def test_high_ranks(dtype, rank):
     spatial = (3, 4, 5, 3, 4)[:rank]
     check_all(spatial, strided("p", rank, 2, 1, 1), dtype, 0)
-    check_all(spatial, strided("p", rank, (2, 3, 2, 3, 2)[:rank], 2, 1, (1, 2, 1, 1, 2)[:rank], True), dtype, 1)
+    kernel, dilation = (2, 3, 2, 3, 2)[:rank], (1, 2, 1, 1, 2)[:rank]
+    check_all(spatial, strided("p", rank, kernel, 2, 1, dilation, True), dtype, 1)
     check_all(spatial, Bins((2, 3, 7, None, 3)[:rank]), dtype, 2)
 
 
@@ -350,7 +350,8 @@ def test_empty_batches_and_empty_axes(dtype):
     assert run_spread(y, w, (0, 3)).shape == (2, 0)
     smooth = run_smooth(pool_smooth.smooth_max_pool, (2, 4), dtype, w, (0, 3), 1.0, x)
     np.testing.assert_allclose(smooth, math.log(4), rtol=1e-6)
-    assert run_smooth(pool_smooth.smooth_gather, (2, 4), dtype, w, (0, 3), 1.0, x, x).tolist() == [[0] * 4] * 2
+    gathered = run_smooth(pool_smooth.smooth_gather, (2, 4), dtype, w, (0, 3), 1.0, x, x)
+    assert gathered.tolist() == [[0] * 4] * 2
 
 
 def test_tables_that_do_not_fit_the_arrays_are_refused():
