@@ -1,0 +1,11 @@
+"""Questions about speed, each answered beside PyTorch in one run: ``python -m benches --help``.
+
+==============  =================================================================================
+``harness``     what a bench is, how two libraries are timed in turn, what is reported
+``peak``        what this machine can do at most: float operations and bytes per second
+``conv``        convolution: the rows of PyTorch's own table, and others
+``pool``        pooling likewise
+``overhead``    what one operation, a long chain, the import and the wheel cost
+``report``      text, CSV, Markdown and a bar chart from the results
+==============  =================================================================================
+"""

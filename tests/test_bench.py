@@ -1,0 +1,67 @@
+"""Every bench runs on its tiniest shape, so that none rots."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lean_nn as ln
+from benches import conv, overhead, peak, pool, report
+from benches.harness import Bench, run
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = [bench for module in (overhead, conv, pool) for bench in module.benches(tiny=True)]
+
+
+@pytest.fixture(autouse=True)
+def _same_threads_afterwards():
+    before = ln.get_num_threads()
+    yield
+    ln.set_num_threads(before)
+
+
+@pytest.mark.parametrize("bench", TINY, ids=str)
+def test_bench_runs(bench: Bench) -> None:
+    (result,) = run([bench], [1], {1: {"GB/s": 10.0, "GFLOP/s float32": 50.0, "GFLOP/s float64": 25.0}}, seconds=0.0)
+    assert result.ours > 0
+    assert (result.rate is not None) == bool(bench.unit)
+    assert report.line(result).startswith(bench.group)
+
+
+def test_every_listed_row_is_there() -> None:
+    """The peers' tables: twelve convolutions and nine poolings."""
+    assert len([shape for shape in conv.LISTED if shape.listed]) == 12
+    assert len([shape for shape in pool.LISTED if shape.listed]) == 9
+    assert conv.LISTED[0].name == "1×64×56²; 64×64×3²; 1,1"
+    assert pool.LISTED[0].name == "max 3² s2 p1, 1×64×112²"
+
+
+def test_flops_of_a_known_convolution() -> None:
+    assert conv.LISTED[0].flops() == 2 * 64 * 64 * 9 * 56 * 56
+
+
+def test_peaks_are_positive() -> None:
+    assert all(value > 0 for value in peak.measure(1, 0.01).values())
+
+
+def test_import_cost_is_measured() -> None:
+    cost = overhead.import_cost(1)
+    assert 0 < cost["ms"] < 2000 and cost["MB"] < 100
+
+
+def test_command_line(tmp_path: Path) -> None:
+    table = tmp_path / "out.csv"
+    text = tmp_path / "out.md"
+    command = [sys.executable, "-m", "benches", "--tiny", "--filter", "^pool max", "--threads", "1,2",
+               "--csv", str(table), "--markdown", str(text)]  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, check=True)
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 2 * len([s for s in pool.LISTED if s.kind == "max"])
+    assert {row["threads"] for row in rows} == {"1", "2"}
+    assert "pool: max" in done.stdout and text.read_text().count("| pool: max") == len(rows)
