@@ -32,9 +32,7 @@ def _check_groups(op: str, groups: int, channels: int, per_group: int, out: int)
     _check_group_count(op, groups)
     if channels != per_group * groups:
         got = f"{channels} channels, groups {groups}, weight channels {per_group}"
-        raise bad(
-            op, "input channels must equal groups x weight channels", got, "change the weight or groups"
-        )
+        raise bad(op, "input channels must equal groups x weight channels", got, "change the weight or groups")
     if out % groups:
         got = f"{out} output channels, groups {groups}"
         raise bad(op, "output channels must be a multiple of groups", got, "change the weight or groups")
@@ -183,9 +181,7 @@ def conv_transpose_shape(
     return shape
 
 
-def _check_transposed_channels(
-    op: str, channels: int, w_shape: Ints, b_shape: Ints | None, groups: int
-) -> None:
+def _check_transposed_channels(op: str, channels: int, w_shape: Ints, b_shape: Ints | None, groups: int) -> None:
     _check_group_count(op, groups)
     if channels != w_shape[0]:
         got = f"{channels} and {w_shape[0]}"

@@ -253,9 +253,7 @@ class Interval:
 
     def sigmoid(self) -> Interval:
         """``[σ(lo), σ(hi)]``, a little wider: the formula has three roundings."""
-        return Interval(
-            max(0.0, _down(scalar.sigmoid(self.lo), 4)), min(1.0, _up(scalar.sigmoid(self.hi), 4))
-        )
+        return Interval(max(0.0, _down(scalar.sigmoid(self.lo), 4)), min(1.0, _up(scalar.sigmoid(self.hi), 4)))
 
     def normal_cdf(self) -> Interval:
         """``Φ``: from ``erf``, which is enclosed, so no tail accuracy but certainty."""

@@ -85,9 +85,7 @@ def pool_out_shape(in_spatial: Sequence[int], kernel: Sequence[int], stride: Seq
     return pool_out_spatial(in_spatial, kernel, stride)
 
 
-def pool_multi_out_shape(
-    in_c: int, in_spatial: Sequence[int], kernel: Sequence[int], stride: Sequence[int]
-) -> Ints:
+def pool_multi_out_shape(in_c: int, in_spatial: Sequence[int], kernel: Sequence[int], stride: Sequence[int]) -> Ints:
     """``(C, *out)``: channels are kept, no padding."""
     return (in_c, *pool_out_spatial(in_spatial, kernel, stride))
 
@@ -162,9 +160,7 @@ def smooth_max_pool_spatial_jvp_spec(layer: Any, beta: Scalar, input: ArrayLike,
     return smooth_pool.smooth_max_pool_jvp(x, beta, tangent, window=layer.window)
 
 
-def smooth_max_pool_spatial_backward_spec(
-    layer: Any, beta: Scalar, input: ArrayLike, grad_output: ArrayLike
-) -> Array:
+def smooth_max_pool_spatial_backward_spec(layer: Any, beta: Scalar, input: ArrayLike, grad_output: ArrayLike) -> Array:
     """``x̄[q] = Σ_p ȳ[p]·softmax(β·x̃)_q``."""
     x = _ranked("smooth_max_pool", input, layer, 0)
     return smooth_pool.smooth_max_pool_vjp(x, beta, grad_output, window=layer.window)
@@ -211,9 +207,7 @@ def smooth_max_pool_jvp_spec(layer: Any, beta: Scalar, input: ArrayLike, tangent
     return smooth_pool.smooth_max_pool_jvp(x, beta, tangent, window=layer.window)
 
 
-def smooth_max_pool_backward_spec(
-    layer: Any, beta: Scalar, input: ArrayLike, grad_output: ArrayLike
-) -> Array:
+def smooth_max_pool_backward_spec(layer: Any, beta: Scalar, input: ArrayLike, grad_output: ArrayLike) -> Array:
     """`smooth_max_pool_spatial_backward_spec` of every channel."""
     x = _ranked("smooth_max_pool", input, layer, 1)
     return smooth_pool.smooth_max_pool_vjp(x, beta, grad_output, window=layer.window)

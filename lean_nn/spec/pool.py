@@ -126,18 +126,14 @@ def _at_shapes(op: str, shape: Ints, idx: Array, idx_lead: Ints) -> tuple[Ints, 
         raise bad(op, "array and index must share (batch, channels)", got, "use the index of this input")
     size = int(np.prod(shape[2:], dtype=object))
     if idx.size and not (idx.min() >= -1 and idx.max() < size):
-        raise IndexError(
-            f"{op}: indices must be in [-1, {size}); got [{idx.min()}, {idx.max()}]; use this input's"
-        )
+        raise IndexError(f"{op}: indices must be in [-1, {size}); got [{idx.min()}, {idx.max()}]; use this input's")
     return tuple(shape[:2]), size
 
 
 # --- average ------------------------------------------------------------------------------------------------
 
 
-def divisor(
-    cells: Cells, p: Ints, count_include_pad: bool = True, divisor_override: int | None = None
-) -> int:
+def divisor(cells: Cells, p: Ints, count_include_pad: bool = True, divisor_override: int | None = None) -> int:
     """What window ``p`` divides by: the override, all its cells, or its real cells."""
     if divisor_override is not None:
         return divisor_override

@@ -93,9 +93,7 @@ def pool2d_out_shape_pad(in_h: int, in_w: int, k_h: int, k_w: int, stride: int, 
     return layers.pool_out_shape_pad((in_h, in_w), (k_h, k_w), (stride,) * 2, (padding,) * 2)
 
 
-def pool2d_multi_out_shape_pad(
-    in_c: int, in_h: int, in_w: int, k_h: int, k_w: int, stride: int, padding: int
-) -> Ints:
+def pool2d_multi_out_shape_pad(in_c: int, in_h: int, in_w: int, k_h: int, k_w: int, stride: int, padding: int) -> Ints:
     """The same after the channels."""
     return layers.pool_multi_out_shape_pad(in_c, (in_h, in_w), (k_h, k_w), (stride,) * 2, (padding,) * 2)
 
@@ -123,9 +121,7 @@ def max_pool2d_multi_spec_pad(layer: MaxPool2DSpec, padding: int, input: ArrayLi
     return layers.max_pool_spec(layer.nd(padding), input)
 
 
-def max_pool2d_multi_jvp_spec_pad(
-    layer: MaxPool2DSpec, padding: int, input: ArrayLike, tangent: ArrayLike
-) -> Array:
+def max_pool2d_multi_jvp_spec_pad(layer: MaxPool2DSpec, padding: int, input: ArrayLike, tangent: ArrayLike) -> Array:
     """Its JVP; 0 where a window has no real cell."""
     return layers.max_pool_jvp_spec(layer.nd(padding), input, tangent)
 
@@ -160,9 +156,7 @@ def avg_pool2d_spec(layer: AvgPool2DSpec, input: ArrayLike) -> Array:
     return layers.avg_pool_spatial_spec(layer.nd(), input)
 
 
-def avg_pool2d_backward_spec(
-    layer: AvgPool2DSpec, grad_output: ArrayLike, in_spatial: Sequence[int]
-) -> Array:
+def avg_pool2d_backward_spec(layer: AvgPool2DSpec, grad_output: ArrayLike, in_spatial: Sequence[int]) -> Array:
     """Its VJP: ``g / (kH·kW)`` to every cell of the window."""
     return layers.avg_pool_spatial_backward_spec(layer.nd(), grad_output, in_spatial)
 
@@ -192,9 +186,7 @@ def smooth_max_pool2d_spec(layer: MaxPool2DSpec, beta: Scalar, input: ArrayLike)
     return layers.smooth_max_pool_spatial_spec(layer.nd(), beta, input)
 
 
-def smooth_max_pool2d_jvp_spec(
-    layer: MaxPool2DSpec, beta: Scalar, input: ArrayLike, tangent: ArrayLike
-) -> Array:
+def smooth_max_pool2d_jvp_spec(layer: MaxPool2DSpec, beta: Scalar, input: ArrayLike, tangent: ArrayLike) -> Array:
     """Its JVP."""
     return layers.smooth_max_pool_spatial_jvp_spec(layer.nd(), beta, input, tangent)
 
@@ -211,9 +203,7 @@ def smooth_max_pool2d_multi_spec(layer: MaxPool2DSpec, beta: Scalar, input: Arra
     return layers.smooth_max_pool_spec(layer.nd(), beta, input)
 
 
-def smooth_max_pool2d_multi_jvp_spec(
-    layer: MaxPool2DSpec, beta: Scalar, input: ArrayLike, tangent: ArrayLike
-) -> Array:
+def smooth_max_pool2d_multi_jvp_spec(layer: MaxPool2DSpec, beta: Scalar, input: ArrayLike, tangent: ArrayLike) -> Array:
     """Its JVP."""
     return layers.smooth_max_pool_jvp_spec(layer.nd(), beta, input, tangent)
 

@@ -179,6 +179,12 @@ def is_finite(x: Scalar) -> bool:
     return math.isfinite(p) if is_real(p) else not is_nan(p)
 
 
+def like(x: Scalar, c: float) -> Scalar:
+    """The constant ``c`` in the arithmetic of ``x``: a Fraction stays exact, others take the number as it is."""
+    p = point(x)
+    return Fraction(c) if isinstance(p, Fraction) else c
+
+
 # --- two scalars --------------------------------------------------------------------------------------------
 
 

@@ -86,9 +86,7 @@ class Cells:
         if self.adaptive:
             axes = list(zip(self.spatial, self.out, p, strict=True))
             ranges = [range(adaptive_start(n, o, i), adaptive_end(n, o, i)) for n, o, i in axes]
-            return [
-                tuple(r[j] for r, j in zip(ranges, k, strict=True)) for k in indices([len(r) for r in ranges])
-            ]
+            return [tuple(r[j] for r, j in zip(ranges, k, strict=True)) for k in indices([len(r) for r in ranges])]
         w = self.window
         padded, before = padded_spatial(self.spatial, w.padding), [a for a, _ in w.padding]
         places = (padded_coords(p, k, w.stride, w.dilation) for k in indices(w.kernel))

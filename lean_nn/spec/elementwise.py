@@ -1,0 +1,198 @@
+"""Elementwise primitives by definition; binary ones broadcast like NumPy.
+
+Kinks have the slopes that dual numbers give to these texts: 0 for ``abs`` and ``relu`` at 0, half to each side of a
+``maximum`` tie, the inner slope for ``clip`` at its bounds, the outer one for ``hardsigmoid``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from . import scalar
+from .container import Array, ArrayLike, elementwise
+from .scalar import Scalar
+
+_pow, _abs = scalar.pow, scalar.abs
+
+
+def _unary(name: str, f: Callable[[Scalar], Scalar], formula: str) -> Callable[[ArrayLike], Array]:
+    def apply(x: ArrayLike) -> Array:
+        return elementwise(name, f, x)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"``{formula}``."
+    return apply
+
+
+def _binary(
+    name: str, f: Callable[[Scalar, Scalar], Scalar], formula: str, dtype: type = object
+) -> Callable[[ArrayLike, ArrayLike], Array]:
+    def apply(a: ArrayLike, b: ArrayLike) -> Array:
+        return elementwise(name, f, a, b, dtype=dtype)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"``{formula}``."
+    return apply
+
+
+# --- arithmetic and functions -------------------------------------------------------------------------------
+
+add = _binary("add", operator.add, "a + b")
+sub = _binary("sub", operator.sub, "a − b")
+mul = _binary("mul", operator.mul, "a · b")
+div = _binary("div", scalar.div, "a / b")
+pow = _binary("pow", _pow, "a ** b")
+maximum = _binary("maximum", scalar.maximum, "the larger one; NaN wins")
+minimum = _binary("minimum", scalar.minimum, "the smaller one; NaN wins")
+
+neg = _unary("neg", operator.neg, "−x")
+abs = _unary("abs", _abs, "|x|")
+sign = _unary("sign", scalar.sign, "−1, 0 or 1")
+square = _unary("square", lambda x: x * x, "x²")
+reciprocal = _unary("reciprocal", lambda x: scalar.div(1, x), "1 / x")
+exp = _unary("exp", scalar.exp, "exp(x)")
+expm1 = _unary("expm1", scalar.expm1, "exp(x) − 1")
+log = _unary("log", scalar.log, "log(x)")
+log1p = _unary("log1p", scalar.log1p, "log(1 + x)")
+sqrt = _unary("sqrt", scalar.sqrt, "√x")
+tanh = _unary("tanh", scalar.tanh, "tanh(x)")
+erf = _unary("erf", scalar.erf, "2/√π · ∫₀ˣ exp(−t²) dt")
+sigmoid = _unary("sigmoid", scalar.sigmoid, "1 / (1 + exp(−x))")
+normal_cdf = _unary("normal_cdf", scalar.normal_cdf, "Φ(x) = (1 + erf(x/√2)) / 2")
+normal_pdf = _unary("normal_pdf", scalar.normal_pdf, "φ(x) = exp(−x²/2) / √(2π)")
+
+eq = _binary("eq", operator.eq, "a == b", bool)
+ne = _binary("ne", operator.ne, "a != b", bool)
+lt = _binary("lt", operator.lt, "a < b", bool)
+le = _binary("le", operator.le, "a <= b", bool)
+gt = _binary("gt", operator.gt, "a > b", bool)
+ge = _binary("ge", operator.ge, "a >= b", bool)
+
+
+def where(condition: ArrayLike, a: ArrayLike, b: ArrayLike) -> Array:
+    """``a`` where the condition holds, else ``b``; the three broadcast."""
+    return elementwise("where", lambda c, p, q: p if c else q, condition, a, b)
+
+
+# --- activations --------------------------------------------------------------------------------------------
+
+
+def _zero(_: Scalar) -> Scalar:
+    return 0
+
+
+def _same(x: Scalar) -> Scalar:
+    return x
+
+
+def _relu(x: Scalar) -> Scalar:
+    return scalar.piecewise(x, 0, _zero, _same)
+
+
+def _silu(x: Scalar) -> Scalar:
+    return x * scalar.sigmoid(x)
+
+
+def _gelu_tanh(x: Scalar) -> Scalar:
+    inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)  # √(2/π)
+    return x * scalar.sigmoid(2 * inner)  # (1 + tanh(u)) / 2 = σ(2u), without cancellation
+
+
+def _hardsigmoid(x: Scalar) -> Scalar:
+    def below_three(v: Scalar) -> Scalar:
+        return scalar.piecewise(v, 3, lambda u: (u + 3) / 6, lambda u: u if scalar.is_nan(u) else 1, cut_is_left=False)
+
+    return scalar.piecewise(x, -3, _zero, below_three)
+
+
+relu = _unary("relu", _relu, "x where x > 0 else 0; NaN stays")
+gelu = _unary("gelu", lambda x: x * scalar.normal_cdf(x), "x · Φ(x)")
+gelu_tanh = _unary("gelu_tanh", _gelu_tanh, "x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))")
+silu = _unary("silu", _silu, "x · σ(x)")
+hardsigmoid = _unary("hardsigmoid", _hardsigmoid, "clip(x + 3, 0, 6) / 6")
+hardswish = _unary("hardswish", lambda x: x * _hardsigmoid(x), "x · clip(x + 3, 0, 6) / 6")
+
+
+def leaky_relu(x: ArrayLike, *, slope: float) -> Array:
+    """``x`` where ``x > 0``, else ``slope · x``."""
+
+    def f(v: Scalar) -> Scalar:
+        return scalar.piecewise(v, 0, lambda u: u * scalar.like(u, slope), _same)
+
+    return elementwise("leaky_relu", f, x)
+
+
+def elu(x: ArrayLike, *, alpha: float) -> Array:
+    """``x`` where ``x > 0``, else ``alpha · (exp(x) − 1)``."""
+
+    def f(v: Scalar) -> Scalar:
+        return scalar.piecewise(v, 0, lambda u: scalar.like(u, alpha) * scalar.expm1(u), _same)
+
+    return elementwise("elu", f, x)
+
+
+def softplus(x: ArrayLike, *, beta: float, threshold: float) -> Array:
+    """``log(1 + exp(beta·x)) / beta``, and ``x`` itself where ``beta·x > threshold``."""
+
+    def f(v: Scalar) -> Scalar:
+        z = v * scalar.like(v, beta)
+        # max(z, 0) + log1p(exp(−|z|)), by cases so that no exponential overflows
+        positive = scalar.piecewise(z, 0, lambda u: scalar.log1p(scalar.exp(u)), lambda u: u + _tail(u))
+        return scalar.piecewise(z, threshold, lambda _: positive / scalar.like(v, beta), lambda _: v)
+
+    return elementwise("softplus", f, x)
+
+
+def _tail(u: Scalar) -> Scalar:
+    return scalar.log1p(scalar.exp(-u))
+
+
+def clip(x: ArrayLike, *, low: float | None = None, high: float | None = None) -> Array:
+    """``min(max(x, low), high)``; NaN stays; a bound that is None is no bound."""
+
+    def f(v: Scalar) -> Scalar:
+        above = v if low is None else scalar.piecewise(v, low, lambda u: scalar.like(u, low), _same, cut_is_left=False)
+        if high is None:
+            return above
+        return scalar.piecewise(above, high, _same, lambda u: u if scalar.is_nan(u) else scalar.like(u, high))
+
+    return elementwise("clip", f, x)
+
+
+# --- gates: a derivative as one primitive -------------------------------------------------------------------
+
+
+def relu_gate(g: ArrayLike, x: ArrayLike) -> Array:
+    """``g`` where ``x > 0`` or NaN, else 0."""
+    return elementwise("relu_gate", lambda h, v: scalar.piecewise(v, 0, _zero, lambda _: h), g, x)
+
+
+def leaky_gate(g: ArrayLike, x: ArrayLike, *, slope: float) -> Array:
+    """``g`` where ``x > 0``, else ``slope · g``."""
+    return elementwise("leaky_gate", lambda h, v: h if v > 0 else h * scalar.like(h, slope), g, x)
+
+
+def elu_gate(g: ArrayLike, x: ArrayLike, *, alpha: float) -> Array:
+    """``g`` where ``x > 0``, else ``alpha · exp(x) · g``."""
+    return elementwise("elu_gate", lambda h, v: h if v > 0 else h * (scalar.like(h, alpha) * scalar.exp(v)), g, x)
+
+
+def clip_gate(g: ArrayLike, x: ArrayLike, *, low: float, high: float) -> Array:
+    """``g`` where ``low <= x <= high``, else 0."""
+    return elementwise("clip_gate", lambda h, v: h if low <= v and v <= high else 0, g, x)
+
+
+def open_gate(g: ArrayLike, x: ArrayLike, *, low: float, high: float) -> Array:
+    """``g`` where ``low < x < high``, else 0."""
+    return elementwise("open_gate", lambda h, v: h if low < v and v < high else 0, g, x)
+
+
+def tanh_gate(g: ArrayLike, y: ArrayLike) -> Array:
+    """``g · (1 − y²)``."""
+    return elementwise("tanh_gate", lambda h, v: h * (1 - v * v), g, y)
+
+
+def sigmoid_gate(g: ArrayLike, y: ArrayLike) -> Array:
+    """``g · y · (1 − y)``."""
+    return elementwise("sigmoid_gate", lambda h, v: h * (v * (1 - v)), g, y)
