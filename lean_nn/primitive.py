@@ -32,8 +32,10 @@ derivative. A rule that is missing is an error when it is needed, never zero.
 from __future__ import annotations
 
 import copyreg
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -134,6 +136,10 @@ def evaluate(prim: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -
     if prim.view is not None:
         return prim.view(*arrays, **params)
     avals = (out,) if isinstance(out, Aval) else tuple(out)
+    for aval in avals:
+        if prod(aval.shape) * aval.dtype.itemsize > sys.maxsize:
+            raise ValueError(f"{prim.name}: the output fits into memory's address range; got shape {aval.shape} "
+                             f"of {aval.dtype}; make it smaller")
     for backend in _backends:
         if backend.claims(arrays):
             return backend.run(prim, arrays, avals, params)

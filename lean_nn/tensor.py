@@ -19,6 +19,7 @@ from lean_nn.ops import elementwise as ew
 from lean_nn.primitive import FLOATS, OBJECT, GraphError, evaluate
 from lean_nn_c import engine
 
+DLPACK_CPU = 1  # DLPack's number for host memory
 AMBIENT = 1  # level 0 of the engine, as a mask: requires_grad
 
 
@@ -332,6 +333,11 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
 
 def from_dlpack(source: Any) -> Tensor:
     """A Tensor that shares the memory of `source` (any object with ``__dlpack__`` on the CPU)."""
+    if not hasattr(source, "__dlpack__"):
+        raise TypeError(f"from_dlpack: an object with __dlpack__ is needed; got {type(source).__name__}; use ln.tensor")
+    device = source.__dlpack_device__()[0]
+    if device != DLPACK_CPU:
+        raise ValueError(f"from_dlpack: memory of the CPU is needed; got DLPack device type {int(device)}; copy it to the CPU")
     return engine.wrap(as_array(np.from_dlpack(source), op="from_dlpack"))  # type: ignore[no-any-return]
 
 

@@ -226,3 +226,23 @@ def test_indexing_errors(key: object, kind: type[Exception], words: str) -> None
     with pytest.raises(kind) as error:
         ln.tensor(np.zeros((3, 4)))[key]
     assert str(error.value) == words
+
+
+class _Elsewhere:
+    def __dlpack__(self) -> object:
+        raise AssertionError("must not be asked")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+def test_from_dlpack_of_another_device() -> None:
+    with pytest.raises(ValueError, match="^from_dlpack: memory of the CPU is needed; got DLPack device type 2"):
+        ln.from_dlpack(_Elsewhere())
+    with pytest.raises(TypeError, match="^from_dlpack: an object with __dlpack__ is needed; got list"):
+        ln.from_dlpack([1.0])
+
+
+def test_sizes_beyond_memory_are_refused_before_allocation() -> None:
+    with pytest.raises(ValueError, match="^broadcast_to: the output fits into memory's address range; got shape"):
+        ln.functional.broadcast_to(ln.tensor([1.0]), (2**40, 2**40))
