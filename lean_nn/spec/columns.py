@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .container import Array, ArrayLike, as_array, zeros
-from .conv import Geometry, IntLike, Padding, _geometry, _taps
-from .geometry import Ints, bad, check_at_least, check_elements, flat_index, out_spatial
+from .conv import IntLike, Padding, _geometry, _taps
+from .geometry import Ints, Pairs, bad, check_at_least, check_elements, flat_index, out_spatial
 
 
 def unfold(
@@ -24,13 +24,10 @@ def unfold(
     [[[1, 2], [2, 3]]]
     """
     x, size = as_array(x), tuple(kernel)
-    if x.ndim != len(size) + 2:
-        rule = f"input must be (batch, channels, *spatial) with {len(size) + 2} axes"
-        raise bad("unfold", rule, f"shape {x.shape}", "reshape it or change the kernel")
     g = _geometry("unfold", size, stride, padding, dilation)
+    cols = zeros(unfold_shape("unfold", x.shape, size, *g))
     n, c, spatial = x.shape[0], x.shape[1], x.shape[2:]
-    shape, out = _columns_shape("unfold", (n, c), spatial, size, g)
-    cols = zeros(shape)
+    out = out_spatial("unfold", spatial, size, *g)
     for p, k, q in _taps(out, size, spatial, g):
         row, column = flat_index(k, size), flat_index(p, out)
         for i in range(n):
@@ -57,16 +54,9 @@ def fold(
     """
     cols, size, into = as_array(cols), tuple(kernel), tuple(spatial)
     g = _geometry("fold", size, stride, padding, dilation)
-    check_at_least("fold", "spatial", into, 0)
-    cells = _prod(size)
-    if cols.ndim != 3 or (cells > 0 and cols.shape[1] % cells):
-        rule = f"columns must be (batch, channels x {cells}, windows)"
-        raise bad("fold", rule, f"shape {cols.shape}", "use unfold's layout")
-    n, c = cols.shape[0], cols.shape[1] // max(cells, 1)
-    shape, out = _columns_shape("fold", (n, c), into, size, g)
-    if cols.shape != shape:
-        raise bad("fold", f"columns must have shape {shape}", cols.shape, "use unfold's layout")
-    x = zeros((n, c, *into))
+    x = zeros(fold_shape("fold", cols.shape, into, size, *g))
+    n, c, cells = x.shape[0], x.shape[1], _prod(size)
+    out = out_spatial("fold", into, size, *g)
     for p, k, q in _taps(out, size, into, g):
         row, column = flat_index(k, size), flat_index(p, out)
         for i in range(n):
@@ -75,11 +65,32 @@ def fold(
     return x
 
 
-def _columns_shape(op: str, lead: Ints, spatial: Ints, kernel: Ints, g: Geometry) -> tuple[Ints, Ints]:
-    out = out_spatial(op, spatial, kernel, *g)
-    shape = (lead[0], lead[1] * _prod(kernel), _prod(out))
+def unfold_shape(op: str, x_shape: Ints, kernel: Ints, stride: Ints, pads: Pairs, dilation: Ints) -> Ints:
+    """``(N, C·ΠK, L)``: shape of ``unfold(x[N,C,*S]; kernel=K)``, or its error."""
+    if len(x_shape) != len(kernel) + 2:
+        rule = f"input must be (batch, channels, *spatial) with {len(kernel) + 2} axes"
+        raise bad(op, rule, f"shape {x_shape}", "reshape it or change the kernel")
+    out = out_spatial(op, x_shape[2:], kernel, stride, pads, dilation)
+    shape = (x_shape[0], x_shape[1] * _prod(kernel), _prod(out))
     check_elements(op, shape)
-    return shape, out
+    return shape
+
+
+def fold_shape(
+    op: str, cols_shape: Ints, spatial: Ints, kernel: Ints, stride: Ints, pads: Pairs, dilation: Ints
+) -> Ints:
+    """``(N, C, *S)``: shape of ``fold(cols[N,C·ΠK,L]; spatial=S, kernel=K)``, or its error."""
+    check_at_least(op, "spatial", spatial, 0)
+    cells = _prod(kernel)
+    if len(cols_shape) != 3 or (cells > 0 and cols_shape[1] % cells):
+        rule = f"columns must be (batch, channels x {cells}, windows)"
+        raise bad(op, rule, f"shape {cols_shape}", "use unfold's layout")
+    shape = (cols_shape[0], cols_shape[1] // max(cells, 1), *spatial)
+    expected = unfold_shape(op, shape, kernel, stride, pads, dilation)
+    if cols_shape != expected:
+        raise bad(op, f"columns must have shape {expected}", cols_shape, "use unfold's layout")
+    check_elements(op, shape)
+    return shape
 
 
 def _prod(sizes: Ints) -> int:
