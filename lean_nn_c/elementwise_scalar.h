@@ -21,9 +21,8 @@ U(tanh) { return M(tanh)(x); }
 U(erf) { return M(erf)(x); }
 /* exp of a negative number only: no overflow, and a small result keeps its relative accuracy */
 U(sigmoid) { real e = M(exp)(-M(fabs)(x)), d = R(1) / (R(1) + e); return x < 0 ? e * d : d; }
-/* erfc and not 1 + erf: the lower tail keeps its digits */
-U(normal_cdf) { return R(0.5) * M(erfc)(x * R(-0.70710678118654752440)); }
-U(normal_pdf) { return R(0.39894228040143267794) * M(exp)(R(-0.5) * x * x); }
+U(normal_cdf) { return T(lnn_cdf)(x); }
+U(normal_pdf) { return T(lnn_pdf)(x); }
 
 U(relu) { return x <= 0 ? R(0) : x; }
 U(leaky_relu) { return x > 0 ? x : p * x; }
@@ -54,8 +53,8 @@ B(leaky_gate) { return b > 0 ? a : p * a; }
 B(elu_gate) { return b > 0 ? a : a * (p * M(exp)(b)); }
 B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
 B(open_gate) { return (b > p && b < q) ? a : R(0); }
-B(tanh_gate) { return a * (R(1) - b * b); }      /* b = tanh(x) */
-B(sigmoid_gate) { return a * (b * (R(1) - b)); } /* b = sigmoid(x) */
+B(tanh_gate) { return a * ((R(1) - b) * (R(1) + b)); } /* b = tanh(x); no cancellation near ±1 */
+B(sigmoid_gate) { return a * (b * (R(1) - b)); }       /* b = sigmoid(x) */
 
 C(eq) { return a == b; }
 C(ne) { return a != b; }

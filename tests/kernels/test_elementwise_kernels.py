@@ -56,7 +56,7 @@ BINARY = {
     "elu_gate": lambda g, x: np.where(x > 0, g, g * (g.dtype.type(0.25) * np.exp(x))),
     "clip_gate": lambda g, x: np.where((x >= 0.25) & (x <= 1), g, 0),
     "open_gate": lambda g, x: np.where((x > 0.25) & (x < 1), g, 0),
-    "tanh_gate": lambda g, y: g * (1 - y * y),
+    "tanh_gate": lambda g, y: g * ((1 - y) * (1 + y)),
     "sigmoid_gate": lambda g, y: g * (y * (1 - y)),
 }
 ROUNDED = {"pow", "elu_gate", "tanh_gate", "sigmoid_gate"}  # libm, or products the compiler may fuse
