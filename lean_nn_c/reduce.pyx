@@ -32,10 +32,21 @@ cdef enum:
 
 
 def roundings(n):
-    """How many roundings a sum of `n` terms collects at most here: the n of its γₙ."""
+    """How many roundings a sum of `n` terms along one axis collects at most: the n of its γₙ."""
     if n <= SPLIT:
         return min(max(n - 1, 0), 31 + max(0, (max(n, 1) - 1) // 32).bit_length())
     return roundings(SPLIT) + roundings(-(-n // SPLIT))
+
+
+def sum_roundings(tuple shape, tuple axes):
+    """The same for `sum` over `axes` of `shape`: adjacent axes are summed as one, others one after another."""
+    total, run = 0, 1
+    for axis, n in enumerate(shape):
+        if axis in axes:
+            run *= n
+        else:
+            total, run = total + roundings(run), 1
+    return total + roundings(run)
 
 
 cdef int single(cnp.ndarray x) except -1:
@@ -121,7 +132,7 @@ cdef object sum_pass(cnp.ndarray x, cnp.ndarray out, Py_ssize_t outer, Py_ssize_
 
 
 def sum(cnp.ndarray x not None, cnp.ndarray out not None, tuple axes):
-    """out = Σ x over `axes` (ascending, not negative; at least one). Adjacent axes are one; the innermost go first."""
+    """out = Σ x over `axes` (not negative). Adjacent axes are one; the innermost go first."""
     cdef Py_ssize_t size[MAX_AXES]
     cdef bint reduced[MAX_AXES]
     cdef int axis, nd = cnp.PyArray_NDIM(x), groups = 0, left = 0, k
@@ -141,7 +152,8 @@ def sum(cnp.ndarray x not None, cnp.ndarray out not None, tuple axes):
     need(x, cnp.PyArray_TYPE(x), cnp.PyArray_SIZE(x), False)
     need(out, cnp.PyArray_TYPE(x), kept, True)
     if left == 0:
-        raise ValueError(f"reduce kernel: sum needs an axis; got {axes}")
+        cnp.PyArray_CopyInto(out, x)
+        return
     if cnp.PyArray_SIZE(x) == 0:
         out.fill(0)
         return

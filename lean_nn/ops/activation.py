@@ -25,13 +25,15 @@ from lean_nn.ops.elementwise import (
     unary,
     where,
 )
-from lean_nn.primitive import Exact, Gamma, Ulps
-from lean_nn.spec import activation as meaning
+from lean_nn.primitive import Exact, Gamma, Primitive, Ulps
+
+SQRT_8_OVER_PI = 1.5957691216057307117
+CUBIC = 0.044715
 
 # --- pieces ---
 
-leaky_gate = gate("leaky_gate", meaning.leaky_gate, Ulps(1.5), ("negative_slope",))
-open_gate = gate("open_gate", meaning.open_gate, Exact(), ("lo", "hi"))
+leaky_gate: Primitive = gate("leaky_gate", Ulps(1.5), ("slope",))
+open_gate: Primitive = gate("open_gate", Exact(), ("low", "high"))
 
 
 def _elu_curve(s: Any, y: Any, t: Any, x: Any, *, alpha: float) -> Any:
@@ -40,33 +42,33 @@ def _elu_curve(s: Any, y: Any, t: Any, x: Any, *, alpha: float) -> Any:
     return sub(elu_gate(both, x, alpha=alpha), relu_gate(both, x))
 
 
-elu_gate = binary(
-    "elu_gate", meaning.elu_gate, Ulps(3), linear=(0,), numbers=("alpha",),
+elu_gate: Primitive = binary(
+    "elu_gate", Ulps(3), linear=(0,), numbers=("alpha",),
     jvp=(None, _elu_curve),
     vjp=(
         lambda g, y, t, x, *, alpha: sum_to(elu_gate(g, x, alpha=alpha), t.shape),
         lambda g, y, t, x, *, alpha: sum_to(_elu_curve(g, y, t, x, alpha=alpha), x.shape),
     ),
 )  # fmt: skip
-leaky_relu = unary(
-    "leaky_relu", meaning.leaky_relu, lambda t, y, x, **slope: leaky_gate(t, x, **slope), Ulps(1.5),
-    numbers=("negative_slope",),
+leaky_relu: Primitive = unary(
+    "leaky_relu", lambda t, y, x, **slope: leaky_gate(t, x, **slope), Ulps(1.5),
+    numbers=("slope",),
 )  # fmt: skip
-elu = unary(
-    "elu", meaning.elu, lambda t, y, x, **alpha: elu_gate(t, x, **alpha), Ulps(2.5), numbers=("alpha",)
+elu: Primitive = unary(
+    "elu", lambda t, y, x, **alpha: elu_gate(t, x, **alpha), Ulps(2.5), numbers=("alpha",)
 )
-hardsigmoid = unary(
-    "hardsigmoid", meaning.hardsigmoid, lambda t, y, x: div(open_gate(t, x, lo=-3.0, hi=3.0), 6.0), Ulps(1.5)
+hardsigmoid: Primitive = unary(
+    "hardsigmoid", lambda t, y, x: div(open_gate(t, x, low=-3.0, high=3.0), 6.0), Ulps(1.5)
 )
 
 
 def _hardswish_rule(t: Any, y: Any, x: Any) -> Any:
     """0 up to −3, x/3 + 1/2 between, 1 from 3 on."""
-    middle = open_gate(mul(t, add(div(x, 3.0), 0.5)), x, lo=-3.0, hi=3.0)
+    middle = open_gate(mul(t, add(div(x, 3.0), 0.5)), x, low=-3.0, high=3.0)
     return where(greater_equal(x, 3.0), t, middle)
 
 
-hardswish = unary("hardswish", meaning.hardswish, _hardswish_rule, Ulps(2.5))
+hardswish: Primitive = unary("hardswish", _hardswish_rule, Ulps(2.5))
 
 # --- smooth ---
 
@@ -84,9 +86,9 @@ def _gelu_rule(t: Any, y: Any, x: Any) -> Any:
 
 def _gelu_tanh_rule(t: Any, y: Any, x: Any) -> Any:
     """σ(u) + x·σ(u)·(1 − σ(u))·u', u = √(8/π)·(x + 0.044715 x³)."""
-    square = mul(mul(x, x), meaning.CUBIC)
-    s = sigmoid(mul(mul(x, meaning.SQRT_8_OVER_PI), add(square, 1.0)))
-    slope = mul(add(mul(square, 3.0), 1.0), meaning.SQRT_8_OVER_PI)
+    square = mul(mul(x, x), CUBIC)
+    s = sigmoid(mul(mul(x, SQRT_8_OVER_PI), add(square, 1.0)))
+    slope = mul(add(mul(square, 3.0), 1.0), SQRT_8_OVER_PI)
     return mul(t, add(s, sigmoid_gate(mul(x, slope), s)))
 
 
@@ -96,9 +98,9 @@ def _softplus_rule(t: Any, y: Any, x: Any, *, beta: float, threshold: float) -> 
     return where(greater(z, threshold), t, mul(t, sigmoid(z)))
 
 
-silu = unary("silu", meaning.silu, _silu_rule, Ulps(3.5))
-gelu = unary("gelu", meaning.gelu, _gelu_rule, Ulps(5))
-gelu_tanh = unary(
-    "gelu_tanh", lambda x: meaning.gelu(x, "tanh"), _gelu_tanh_rule, Gamma(lambda x: 12)
+silu: Primitive = unary("silu", _silu_rule, Ulps(3.5))
+gelu: Primitive = unary("gelu", _gelu_rule, Ulps(5))
+gelu_tanh: Primitive = unary(
+    "gelu_tanh", _gelu_tanh_rule, Gamma(lambda x: 12)
 )  # in the far lower tail the argument's rounding is magnified, hence not so many ulps of y
-softplus = unary("softplus", meaning.softplus, _softplus_rule, Ulps(4), numbers=("beta", "threshold"))
+softplus: Primitive = unary("softplus", _softplus_rule, Ulps(4), numbers=("beta", "threshold"))

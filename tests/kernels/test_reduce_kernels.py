@@ -58,7 +58,7 @@ def test_sum_of_the_middle_axis(outer, n, inner, dtype):
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
 def test_sum_over_any_axes(shape, data):
-    axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))))
+    axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1)))))
     x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float64)
     want = x.sum(axis=axes)
     out = np.full(want.shape, np.nan)
@@ -100,6 +100,8 @@ def test_roundings_grow_with_the_logarithm():
     assert [reduce.roundings(n) for n in (0, 1, 2, 32, 33, 64)] == [0, 0, 1, 31, 32, 32]
     assert reduce.roundings(8192) == 39
     assert reduce.roundings(10**9) < 120
+    assert reduce.sum_roundings((40, 3, 40), (0, 2)) == 2 * reduce.roundings(40)
+    assert reduce.sum_roundings((40, 3, 40), (0, 1, 2)) == reduce.roundings(4800)
 
 
 def test_sum_keeps_nan_and_infinity():
@@ -292,8 +294,6 @@ def test_refusals():
         reduce.sum(x.astype(np.int64), np.zeros(2), (1,))
     with pytest.raises(ValueError, match="2 elements are needed; got 3"):
         reduce.sum(x, np.zeros(3), (1,))
-    with pytest.raises(ValueError, match="needs an axis"):
-        reduce.sum(x, x.copy(), ())
     with pytest.raises(ValueError, match="C-contiguous"):
         reduce.sum(x.T, np.zeros(3), (1,))
     with pytest.raises(TypeError, match="one dtype"):
