@@ -77,10 +77,11 @@ class Ulps:
 class Gamma:
     """|ŷ − y| ≤ γₙ·prim(|args|), γₙ = n·u/(1 − n·u): a sum of products in any fixed order.
 
-    `terms(*avals, **params)` is n, the number of roundings an output can collect.
+    `terms(*avals, **params)` is n, the number of roundings an output can collect; `n` says it in words.
     """
 
     terms: Callable[..., int]
+    n: str = ""
 
 
 # --- the registry ---
