@@ -12,7 +12,7 @@ file                  what is there
 ``scalar``            exp, log, maximum, … of float, int, Fraction, and objects with such methods
 ``dual, interval``    dual numbers, outward-rounded intervals
 ``container``         object arrays: the only container
-``conv, columns``     convolution and its transposes with JVP and VJP; unfold and fold
+``convolution``       convolution and its transposes with JVP and VJP; ``columns``: unfold and fold
 ``windows``           which cells a pooling window has, strided or adaptive
 ``pool, smooth_pool`` max, average and smooth max pooling with JVP and VJP
 ``layers, pool2d``    the seeds' pooling layers, N-D and 2-D; ``private``: one window at a time
@@ -27,7 +27,7 @@ object arrays and the same parameters.
 """
 
 from .columns import fold, unfold
-from .conv import (
+from .convolution import (
     conv,
     conv_input,
     conv_jvp,

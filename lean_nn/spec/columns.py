@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .container import Array, ArrayLike, as_array, zeros
-from .conv import IntLike, Padding, _geometry, _taps
+from .convolution import IntLike, Padding, _geometry, _taps
 from .geometry import Ints, Pairs, bad, check_at_least, check_elements, flat_index, out_spatial
 
 
