@@ -10,6 +10,7 @@ the record's `accuracy`   unit of the distance |ŷ − y|
 ``Exact()``               any difference at all is infinitely far; compared with the spec in the same type
 ``Ulps(k)``               k units in the last place of y
 ``Gamma(terms)``          γₙ·prim(|args|), n = terms(*avals, **params)
+``Within(bound)``         bound(u, *arrays, **params)
 ========================  ===========================================================================
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lean_nn.primitive import FLOATS, Aval, Exact, Gamma, GraphError, Primitive, Ulps, evaluate
+from lean_nn.primitive import FLOATS, Aval, Exact, Gamma, GraphError, Primitive, Ulps, Within, evaluate
 from lean_nn.spec.interval import Interval
 
 __all__ = ["bound_text", "measure"]
@@ -115,7 +116,15 @@ def _units(
         gamma = _gamma(accuracy.terms(*avals, **params), dtypes[0])
         tiny = float(np.finfo(dtypes[0]).smallest_subnormal)  # a product may underflow
         return [[gamma * float(v) + tiny for v in y.reshape(-1)] for y in sizes]
-    raise GraphError(f"{prim.name}: no stated accuracy; got {accuracy!r}; give it Exact(), Ulps(k) or Gamma(terms)")
+    if isinstance(accuracy, Within):
+        with np.errstate(all="ignore"):  # what is not finite is compared as such
+            bounds = accuracy.bound(float(np.finfo(dtypes[0]).eps) / 2, *_wide(arrays), **params)
+        return [[float(v) for v in np.asarray(b).reshape(-1)] for b in (bounds if prim.outputs > 1 else (bounds,))]
+    raise GraphError(f"{prim.name}: no stated accuracy; got {accuracy!r}; give it Exact(), Ulps(k), Gamma or Within")
+
+
+def _wide(arrays: tuple[Array, ...]) -> list[Array]:
+    return [array.astype(np.float64) if array.dtype in FLOATS else array for array in arrays]
 
 
 def _differs(got: Array, wanted: Array, dtype: np.dtype[Any]) -> bool:
@@ -148,4 +157,6 @@ def bound_text(accuracy: Any) -> str:
         return "the same bits"
     if isinstance(accuracy, Ulps):
         return f"{accuracy.ulps:g} ulp"
+    if isinstance(accuracy, Within):
+        return "by value"
     return "γₙ·Σ|terms|" if isinstance(accuracy, Gamma) else "none stated"

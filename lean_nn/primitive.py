@@ -43,7 +43,7 @@ import numpy as np
 from lean_nn_c.engine import NONDIFF, GraphError, Primitive
 
 __all__ = [
-    "NONDIFF", "Aval", "Backend", "Exact", "Gamma", "GraphError", "Primitive", "Ulps",
+    "NONDIFF", "Aval", "Backend", "Exact", "Gamma", "GraphError", "Primitive", "Ulps", "Within",
     "check_same_float", "evaluate", "get", "primitive", "register_backend", "registry",
 ]
 
@@ -82,6 +82,17 @@ class Gamma:
 
     terms: Callable[..., int]
     n: str = ""
+
+
+@dataclass(frozen=True)
+class Within:
+    """|ŷ − y| ≤ bound, element by element, where the bound follows from the values.
+
+    `bound(u, *arrays, **params)` gives one float64 array per output (a lone one for one output); u is the unit
+    roundoff of the arrays' type.
+    """
+
+    bound: Callable[..., Any]
 
 
 # --- the registry ---

@@ -50,7 +50,8 @@ def unary(
 
     return primitive(
         name, abstract=abstract, spec=getattr(spec, name), cpu=cpu, lane=None if numbers else kernel,
-        jvp=(rule,), vjp=(rule,), saves_output=from_output, differentiable_out=(rule is not NONDIFF,), accuracy=accuracy,
+        jvp=(rule,), vjp=(rule,), differentiable_out=(rule is not NONDIFF,), saves_output=from_output,
+        accuracy=accuracy,
     )  # fmt: skip
 
 

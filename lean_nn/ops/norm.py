@@ -1,0 +1,260 @@
+"""Standardisation, the core of batch, layer and group normalisation.
+
+standardize maps x to (z, μ, r) with z = (x − μ)·r; μ and r are outputs, not hidden state, so that the running
+statistics of batch_norm and every higher derivative can use them. With m(v) the mean over a group of n::
+
+    T : t ↦ (r·(t − m(t) − z·m(z·t)),  m(t),  −r²·m(z·t))               standardize_tangent
+    Tᵀ: (g, ḡ_μ, ḡ_r) ↦ r·(g − m(g) − z·m(z·g)) + (ḡ_μ − ḡ_r·r²·z)/n    standardize_transpose
+
+The family is closed: T and Tᵀ are each other's transposes, and their slopes in z and r are products and means.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lean_nn import spec
+from lean_nn.convert import zeros
+from lean_nn.ops.broadcast import broadcast_to, check_axes, without
+from lean_nn.ops.broadcast import sum as total
+from lean_nn.ops.elementwise import add, div, mul, neg, sub
+from lean_nn.primitive import (
+    Aval,
+    Primitive,
+    Within,
+    check_float,
+    check_same_float,
+    primitive,
+)
+from lean_nn_c import reduce as kernels
+
+Shape = tuple[int, ...]
+
+
+def spans(shape: Shape, axes: Shape) -> tuple[int, int, int] | None:
+    """(A, G, B): the array as groups G between reduced axes A and B; None where the kept axes are not adjacent."""
+    kept = [a for a in range(len(shape)) if a not in axes and shape[a] != 1]
+    if not kept:
+        return 1, 1, prod(shape)
+    first, last = kept[0], kept[-1] + 1
+    if any(a in axes and shape[a] != 1 for a in range(first, last)):
+        return None
+    return prod(shape[:first]), prod(shape[first:last]), prod(shape[last:])
+
+
+def _spans(shape: Shape, axes: Shape) -> tuple[int, int, int]:
+    found = spans(shape, axes)
+    return found if found is not None else (0, 0, 0)  # `abstract` has refused that
+
+
+def _group(op: str, x: Aval, axes: Shape) -> Aval:
+    """What is known of the statistics of x."""
+    check_axes(op, x.shape, axes)
+    if spans(x.shape, axes) is None:
+        raise ValueError(f"{op}: the kept axes are adjacent; got axes {axes} of shape {x.shape}; transpose it first")
+    return Aval(without(x.shape, axes, True), x.dtype)
+
+
+def _check_like(op: str, name: str, got: Aval, shape: Shape) -> None:
+    if got.shape != shape:
+        raise ValueError(f"{op}: {name} has shape {shape}; got {got.shape}; pass what standardize returned")
+
+
+# --- bounds; K roundings per sum, see _standard.pxd ---
+
+
+def _sums(shape: Shape, axes: Shape) -> float:
+    outer, _, inner = _spans(shape, axes)
+    return 30 + outer * (1 + inner / 512) * 2.0**-20
+
+
+def _mean(x: Any, axes: Shape) -> Any:
+    return x.mean(axes, keepdims=True)
+
+
+def _standardize_bound(u: float, x: Any, *, axes: Shape, eps: float) -> tuple[Any, Any, Any]:
+    k = _sums(x.shape, axes)
+    if u < 1e-10:  # in double the partial sums are not wider than the data
+        k += prod(x.shape[a] for a in axes) / 512 + x.shape[0]
+    mean, r = _mean(x, axes), 1 / np.sqrt(x.var(axes, keepdims=True) + eps)
+    e_mean = k * u * _mean(np.abs(x), axes)
+    e_r = r * (k * u + r * r * e_mean**2)
+    return r * (e_mean + u * np.abs(x - mean)) + np.abs(x - mean) * e_r + 2 * u * np.abs(x - mean) * r, e_mean, e_r
+
+
+def _tangent_bound(u: float, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, Any, Any]:
+    k = (_sums(t.shape, axes) + prod(t.shape[a] for a in axes) / 512 + t.shape[0]) * u
+    t_mean, zt_mean = _mean(np.abs(t), axes), _mean(np.abs(z * t), axes)
+    return k * np.abs(r) * (np.abs(t) + t_mean + np.abs(z) * zt_mean), k * t_mean, k * r * r * zt_mean
+
+
+def _transpose_bound(u: float, g: Any, g_mean: Any, g_rstd: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    n = prod(g.shape[a] for a in axes)
+    own = _tangent_bound(u, g, z, r, axes=axes)[0]
+    return own + 8 * u * (np.abs(g_mean) + np.abs(g_rstd) * r * r * np.abs(z)) / n
+
+
+# --- the map ---
+
+
+def _standardize_abstract(x: Aval, *, axes: Shape, eps: float) -> tuple[Aval, Aval, Aval]:
+    check_float("standardize", x)
+    group = _group("standardize", x, axes)
+    return x, group, group
+
+
+def _standardize_cpu(x: Any, *, out: tuple[Any, Any, Any], axes: Shape, eps: float) -> None:
+    kernels.standardize(x, *out, *_spans(x.shape, axes), eps)
+
+
+standardize: Primitive = primitive(
+    "standardize",
+    abstract=_standardize_abstract,
+    spec=spec.standardize,
+    cpu=_standardize_cpu,
+    jvp=(lambda t, y, x, *, axes, eps: standardize_tangent(t, y[0], y[2], axes=axes),),
+    vjp=(lambda g, y, x, *, axes, eps: standardize_transpose(*g, y[0], y[2], axes=axes),),
+    differentiable_out=(True, True, True),
+    saves_output=True,
+    accuracy=Within(_standardize_bound),
+)
+
+
+# --- T ---
+
+
+def _mean_of(x: Any, axes: Shape) -> Any:
+    return div(total(x, axes=axes, keepdims=True), float(prod(x.shape[a] for a in axes)))
+
+
+def _centred(t: Any, z: Any, axes: Shape) -> Any:
+    """t − m(t) − z·m(z·t)."""
+    return sub(sub(t, _mean_of(t, axes)), mul(z, _mean_of(mul(z, t), axes)))
+
+
+def _twisted(s: Any, t: Any, z: Any, r: Any, axes: Shape) -> Any:
+    """−r·(s·m(z·t) + z·m(s·t)): how r·(t − m(t) − z·m(z·t)) moves when z moves by s."""
+    inner = add(mul(s, _mean_of(mul(z, t), axes)), mul(z, _mean_of(mul(s, t), axes)))
+    return neg(mul(r, inner))
+
+
+def _tangent_abstract(t: Aval, z: Aval, rstd: Aval, *, axes: Shape) -> tuple[Aval, Aval, Aval]:
+    op = "standardize_tangent"
+    check_same_float(op, t, z, rstd)
+    group = _group(op, t, axes)
+    _check_like(op, "z", z, t.shape)
+    _check_like(op, "rstd", rstd, group.shape)
+    return t, group, group
+
+
+def _tangent_cpu(t: Any, z: Any, rstd: Any, *, out: tuple[Any, Any, Any], axes: Shape) -> None:
+    kernels.standardize_tangent(t, z, rstd, *out, *_spans(t.shape, axes))
+
+
+def _tangent_in_z(s: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, None, Any]:
+    return _twisted(s, t, z, r, axes), None, neg(mul(mul(r, r), _mean_of(mul(s, t), axes)))
+
+
+def _tangent_in_r(s: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, None, Any]:
+    return mul(s, _centred(t, z, axes)), None, mul(mul(mul(s, r), -2.0), _mean_of(mul(z, t), axes))
+
+
+def _tangent_to_z(g: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    """−r·(g·m(z·t) + t·m(g·z)) − ḡ_r·r²·t/n."""
+    n = float(prod(t.shape[a] for a in axes))
+    inner = add(mul(g[0], _mean_of(mul(z, t), axes)), mul(t, _mean_of(mul(g[0], z), axes)))
+    return neg(add(mul(r, inner), mul(div(mul(mul(r, r), g[2]), n), t)))
+
+
+def _tangent_to_r(g: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    """Σ g·(t − m(t) − z·m(z·t)) − 2·r·ḡ_r·m(z·t)."""
+    own = total(mul(g[0], _centred(t, z, axes)), axes=axes, keepdims=True)
+    return sub(own, mul(mul(mul(r, g[2]), 2.0), _mean_of(mul(z, t), axes)))
+
+
+standardize_tangent: Primitive = primitive(
+    "standardize_tangent",
+    abstract=_tangent_abstract,
+    spec=spec.standardize_tangent,
+    cpu=_tangent_cpu,
+    linear=(0,),
+    jvp=(None, _tangent_in_z, _tangent_in_r),
+    vjp=(
+        lambda g, y, t, z, r, *, axes: standardize_transpose(*g, z, r, axes=axes),
+        _tangent_to_z,
+        _tangent_to_r,
+    ),
+    differentiable_out=(True, True, True),
+    accuracy=Within(_tangent_bound),
+)
+
+# --- Tᵀ ---
+
+
+def _transpose_abstract(g: Aval, g_mean: Aval, g_rstd: Aval, z: Aval, rstd: Aval, *, axes: Shape) -> Aval:
+    op = "standardize_transpose"
+    check_same_float(op, g, g_mean, g_rstd, z, rstd)
+    group = _group(op, g, axes)
+    _check_like(op, "z", z, g.shape)
+    for name, aval in (("g_mean", g_mean), ("g_rstd", g_rstd), ("rstd", rstd)):
+        _check_like(op, name, aval, group.shape)
+    return g
+
+
+def _transpose_cpu(g: Any, g_mean: Any, g_rstd: Any, z: Any, rstd: Any, *, out: Any, axes: Shape) -> None:
+    kernels.standardize_transpose(g, g_mean, g_rstd, z, rstd, out, *_spans(g.shape, axes))
+
+
+def _transpose_in_g(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    none = zeros(gm.shape, gm.dtype)
+    return standardize_transpose(s, none, none, z, r, axes=axes)
+
+
+def _transpose_in_mean(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    return broadcast_to(div(s, float(prod(g.shape[a] for a in axes))), shape=g.shape)
+
+
+def _transpose_in_rstd(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    return neg(mul(div(mul(s, mul(r, r)), float(prod(g.shape[a] for a in axes))), z))
+
+
+def _transpose_in_z(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    """−r·(s·m(z·g) + z·m(s·g)) − ḡ_r·r²·s/n."""
+    return add(_twisted(s, g, z, r, axes), _transpose_in_rstd(gr, y, g, gm, gr, s, r, axes=axes))
+
+
+def _transpose_in_r(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    n = float(prod(g.shape[a] for a in axes))
+    return sub(mul(s, _centred(g, z, axes)), mul(div(mul(mul(mul(gr, r), 2.0), s), n), z))
+
+
+def _transpose_to_z(h: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    """−r·(h·m(z·g) + g·m(h·z)) − ḡ_r·r²·h/n."""
+    inner = add(mul(h, _mean_of(mul(z, g), axes)), mul(g, _mean_of(mul(h, z), axes)))
+    return sub(_transpose_in_rstd(gr, y, g, gm, gr, h, r, axes=axes), mul(r, inner))
+
+
+def _transpose_to_r(h: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    """Σ h·(g − m(g) − z·m(z·g)) − 2·ḡ_r·r·m(h·z)."""
+    own = total(mul(h, _centred(g, z, axes)), axes=axes, keepdims=True)
+    return sub(own, mul(mul(mul(gr, r), 2.0), _mean_of(mul(h, z), axes)))
+
+
+standardize_transpose: Primitive = primitive(
+    "standardize_transpose",
+    abstract=_transpose_abstract,
+    spec=spec.standardize_transpose,
+    cpu=_transpose_cpu,
+    jvp=(_transpose_in_g, _transpose_in_mean, _transpose_in_rstd, _transpose_in_z, _transpose_in_r),
+    vjp=(
+        lambda h, y, g, gm, gr, z, r, *, axes: standardize_tangent(h, z, r, axes=axes)[0],
+        lambda h, y, g, gm, gr, z, r, *, axes: _mean_of(h, axes),
+        lambda h, y, g, gm, gr, z, r, *, axes: neg(mul(mul(r, r), _mean_of(mul(z, h), axes))),
+        _transpose_to_z,
+        _transpose_to_r,
+    ),
+    accuracy=Within(_transpose_bound),
+)

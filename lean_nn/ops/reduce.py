@@ -1,0 +1,158 @@
+"""Along one axis: extremes with their places, log-sum-exp, softmax. (sum is in `lean_nn.ops.broadcast`.)
+
+* max and min give (y, idx); the derivative is a look-up at idx, so forward it is `gather`, in reverse `scatter_add`.
+* softmax has the symmetric slope diag(y) − y yᵀ: one expression serves both modes.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lean_nn import spec
+from lean_nn.ops.broadcast import check_axes, without
+from lean_nn.ops.broadcast import sum as total
+from lean_nn.ops.elementwise import exp, mul, sub
+from lean_nn.ops.indexing import gather, scatter_add
+from lean_nn.ops.shape import reshape
+from lean_nn.primitive import Aval, Exact, Primitive, Within, check_float, primitive
+from lean_nn.spec.geometry import bad
+from lean_nn_c import reduce as kernels
+
+Shape = tuple[int, ...]
+
+
+def _spans(shape: Shape, axis: int) -> tuple[int, int, int]:
+    """(outer, n, inner): the array as lines of n."""
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+
+def _check_line(op: str, x: Aval, axis: int) -> None:
+    check_float(op, x)
+    check_axes(op, x.shape, (axis,))
+
+
+def _check_filled(op: str, x: Aval, axis: int) -> None:
+    _check_line(op, x, axis)
+    if x.shape[axis] == 0:
+        raise bad(op, "the reduced axis must not be empty", f"shape {x.shape}, axis {axis}", "give it one element")
+
+
+# --- max and min ---
+
+
+def _kept(x: Any, like: Any, axis: int) -> Any:
+    """`x`, which lacks the axis, with the axis as 1."""
+    return reshape(x, shape=without(like.shape, (axis,), True))
+
+
+def _extreme(name: str, least: bool) -> Primitive:
+    def abstract(x: Aval, *, axis: int) -> tuple[Aval, Aval]:
+        _check_filled(name, x, axis)
+        shape = without(x.shape, (axis,), False)
+        return Aval(shape, x.dtype), Aval(shape, np.dtype(np.int64))
+
+    def cpu(x: Any, *, out: tuple[Any, Any], axis: int) -> None:
+        kernels.extreme(x, *out, *_spans(x.shape, axis), least)
+
+    def tangent(t: Any, y: Any, x: Any, *, axis: int) -> tuple[Any, None]:
+        return reshape(gather(t, _kept(y[1], x, axis), axis=axis), shape=y[1].shape), None
+
+    def cotangent(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+        return scatter_add(_kept(g[0], x, axis), _kept(y[1], x, axis), axis=axis, size=x.shape[axis])
+
+    return primitive(
+        name, abstract=abstract, spec=getattr(spec, name), cpu=cpu, jvp=(tangent,), vjp=(cotangent,),
+        differentiable_out=(True, False), saves_output=True, accuracy=Exact(),
+    )  # fmt: skip
+
+
+max: Primitive = _extreme("max", False)
+min: Primitive = _extreme("min", True)
+
+# --- logsumexp, softmax, log_softmax ---
+
+
+def _sum_along(x: Any, axis: int) -> Any:
+    return total(x, axes=(axis,), keepdims=True)
+
+
+def _roundings(n: int) -> float:
+    """Of a sum of n exponentials (see ``_softmax.pxd``), with its terms' own: Σ p·|x − m| ≤ log n."""
+    return 40 + n / 32 + 2 * float(np.log(n)) if n else 0
+
+
+def _depth(x: Any, axis: int) -> Any:
+    """m − x: how far below the line's maximum; a rounding of it is a relative error of exp(x − m)."""
+    return x.max(axis, keepdims=True, initial=-np.inf) - x
+
+
+def _logsumexp_bound(u: float, x: Any, *, axis: int) -> Any:
+    high = x.max(axis)
+    value = np.where(np.isfinite(high), high + np.log(np.exp(-_depth(x, axis)).sum(axis)), 0)
+    return u * (2 * np.abs(value) + 2 * np.abs(high) + _roundings(x.shape[axis]))
+
+
+def _softmax_bound(u: float, x: Any, *, axis: int) -> Any:
+    depth = _depth(x, axis)
+    e = np.exp(-depth)
+    return u * e / e.sum(axis, keepdims=True) * (depth + _roundings(x.shape[axis])) + np.finfo(np.float32).tiny
+
+
+def _log_softmax_bound(u: float, x: Any, *, axis: int) -> Any:
+    depth = _depth(x, axis)
+    return u * (3 * depth + 3 * np.log(np.exp(-depth).sum(axis, keepdims=True)) + _roundings(x.shape[axis]))
+
+
+def _logsumexp_abstract(x: Aval, *, axis: int) -> Aval:
+    _check_filled("logsumexp", x, axis)
+    return Aval(without(x.shape, (axis,), False), x.dtype)
+
+
+def _line_abstract(name: str) -> Any:
+    def abstract(x: Aval, *, axis: int) -> Aval:
+        _check_line(name, x, axis)
+        return x
+
+    return abstract
+
+
+logsumexp: Primitive = primitive(
+    "logsumexp",
+    abstract=_logsumexp_abstract,
+    spec=spec.logsumexp,
+    cpu=lambda x, *, out, axis: kernels.logsumexp(x, out, *_spans(x.shape, axis)),
+    jvp=(lambda t, y, x, *, axis: total(mul(t, softmax(x, axis=axis)), axes=(axis,), keepdims=False),),
+    vjp=(lambda g, y, x, *, axis: mul(_kept(g, x, axis), softmax(x, axis=axis)),),
+    accuracy=Within(_logsumexp_bound),
+)
+
+
+def _softmax_rule(t: Any, y: Any, x: Any, *, axis: int) -> Any:
+    """y·(t − Σ y·t)."""
+    return mul(y, sub(t, _sum_along(mul(y, t), axis)))
+
+
+softmax: Primitive = primitive(
+    "softmax",
+    abstract=_line_abstract("softmax"),
+    spec=spec.softmax,
+    cpu=lambda x, *, out, axis: kernels.softmax(x, out, *_spans(x.shape, axis)),
+    jvp=(_softmax_rule,),
+    vjp=(_softmax_rule,),
+    saves_output=True,
+    accuracy=Within(_softmax_bound),
+)
+
+log_softmax: Primitive = primitive(
+    "log_softmax",
+    abstract=_line_abstract("log_softmax"),
+    spec=spec.log_softmax,
+    cpu=lambda x, *, out, axis: kernels.log_softmax(x, out, *_spans(x.shape, axis)),
+    jvp=(lambda t, y, x, *, axis: sub(t, _sum_along(mul(exp(y), t), axis)),),
+    vjp=(lambda g, y, x, *, axis: sub(g, mul(exp(y), _sum_along(g, axis))),),
+    saves_output=True,
+    accuracy=Within(_log_softmax_bound),
+)
