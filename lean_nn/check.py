@@ -39,6 +39,10 @@ class Finding:
     def ok(self) -> bool:
         return not self.problems
 
+    @property
+    def verdict(self) -> str:
+        return "ok" if self.ok else "DIFFERS" if self.cases else "NO CASE"
+
     def as_json(self) -> dict[str, Any]:
         """Plain values; an infinite error (bits that differ where none may) is the string "inf"."""
         worst = {dtype: value if math.isfinite(value) else str(value) for dtype, value in self.worst.items()}
@@ -92,7 +96,7 @@ def check(
 def line(finding: Finding) -> str:
     """One line for one operator."""
     errors = [f"{finding.worst[str(d)]:.2g}" if str(d) in finding.worst else "-" for d in FLOATS]
-    cells = (finding.operator, str(finding.cases), *errors, finding.bound, "ok" if finding.ok else "DIFFERS")
+    cells = (finding.operator, str(finding.cases), *errors, finding.bound, finding.verdict)
     return row(cells)
 
 

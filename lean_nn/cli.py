@@ -101,8 +101,8 @@ def _check(options: argparse.Namespace) -> int:
     elif not found:
         print(f"lean-nn check: no operator matches {options.filter!r}", file=sys.stderr)
     else:
-        differ = sum(not finding.ok for finding in found)
-        verdict = "all within their bounds" if good else f"{differ} DIFFER"
+        failed = sum(not finding.ok for finding in found)
+        verdict = "all within their bounds" if good else f"{failed} NOT"
         isa, threads = config()["isa"]["chosen"], config()["threads"]["now"]
         print(f"{len(found)} operators, {verdict} ({isa}, {threads} threads, {seconds:.1f} s)")
     return 0 if good else 1

@@ -19,8 +19,10 @@ cdef extern from *:
     #else
     #define LNN_OPENMP 0
     #endif
-    #ifdef __VERSION__
+    #if defined(__clang__)
     #define LNN_COMPILER __VERSION__
+    #elif defined(__GNUC__)
+    #define LNN_COMPILER "GCC " __VERSION__
     #else
     #define LNN_COMPILER "unknown"
     #endif

@@ -15,7 +15,8 @@ HEAVY = ("torch", "scipy", "matplotlib", "pandas", "jax", "onnx", "onnxruntime",
 
 def fresh(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-c", program]
-    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run(command, env={**kept, **environment}, capture_output=True, text=True, check=False)
 
 
 def value(program: str, **environment: str) -> object:
