@@ -167,7 +167,7 @@ def gather_at(
         at = unit // blocks * n + start
         wrong += gather_block(
             source + unit // blocks * cells, &idx[0] + at, &y[0] + at, cells, min(n - start, BLOCK))
-    refuse("gather_at", wrong, cells)
+    refuse("gather_at", wrong, idx, cells)
 
 
 def scatter_add_at(
@@ -179,21 +179,12 @@ def scatter_add_at(
     """x_bar[j] = Σ y_bar[i] over idx[i] = j, in ascending i; −1 gives to nobody."""
     cdef int64_t cells, n, plane, wrong = 0
     cells, n = per_plane("scatter_add_at", planes, x_bar.shape[0], idx.shape[0], y_bar.shape[0])
-    if planes == 0 or cells == 0:
-        refuse("scatter_add_at", count_real(idx), cells)
-        return
+    cdef real* target = &x_bar[0] if x_bar.shape[0] else NULL
     cdef const real* source = &y_bar[0] if n else NULL
     cdef const int64_t* places = &idx[0] if n else NULL
     for plane in prange(planes, nogil=True, schedule="static", num_threads=threads_for(planes * (n + cells))):
-        wrong += scatter_plane(source + plane * n, places + plane * n, &x_bar[0] + plane * cells, cells, n)
-    refuse("scatter_add_at", wrong, cells)
-
-
-cdef int64_t count_real(const int64_t[::1] idx) noexcept:
-    cdef int64_t i, real_ones = 0
-    for i in range(idx.shape[0]):
-        real_ones += idx[i] != -1
-    return real_ones
+        wrong += scatter_plane(source + plane * n, places + plane * n, target + plane * cells, cells, n)
+    refuse("scatter_add_at", wrong, idx, cells)
 
 
 cdef tuple per_plane(str op, int64_t planes, int64_t cells, int64_t n, int64_t values):
@@ -203,9 +194,9 @@ cdef tuple per_plane(str op, int64_t planes, int64_t cells, int64_t n, int64_t v
     return cells // planes, n // planes
 
 
-cdef int refuse(str op, int64_t wrong, int64_t cells) except -1:
+cdef int refuse(str op, int64_t wrong, const int64_t[::1] idx, int64_t cells) except -1:
+    """The specification's words for an index that is neither −1 nor in the plane."""
     if wrong:
         raise IndexError(
-            f"{op}: indices lie in 0 … cells − 1, or are -1 for none; got {wrong} outside a plane of {cells} cells; "
-            "use the indices that max_pool returned for this input")
+            f"{op}: indices must be in [-1, {cells}); got [{min(idx)}, {max(idx)}]; use this input's")
     return 0

@@ -5,7 +5,7 @@ value                  JVP                            VJP
 =====================  =============================  ====================================================
 `max_pool` → (y, idx)  `gather_at` (t, idx)           `scatter_add_at` (y_bar, idx)
 `avg_pool`             `avg_pool` (t)                 `avg_pool_transpose` (y_bar)
-`smooth_max_pool`      `smooth_gather` (t, x, y, β)   `smooth_scatter` (y_bar, x, y, β)
+`smooth_max_pool`      `smooth_gather` (t, x, β)      `smooth_scatter` (y_bar, x, β)
 =====================  =============================  ====================================================
 
 Input is ``(*S)``, ``(C, *S)`` or ``(N, C, *S)``; ``window`` is described in ``windows.py``. The ``*_jvp`` and

@@ -7,14 +7,13 @@ is the value; NaN anywhere gives NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import scalar
 from .container import Array, ArrayLike, as_array, zeros
-from .geometry import Ints, bad, check_beta, check_same_shape
+from .geometry import Ints, bad, check_beta
 from .pool import _like_input, _outputs
 from .scalar import Scalar
 from .windows import Cells, split_shape
@@ -48,9 +47,12 @@ def extreme(values: list[Scalar], beta: Scalar) -> Scalar:
 
 
 def _exponentials(values: list[Scalar], beta: Scalar) -> tuple[Scalar, list[Scalar], Scalar]:
-    """``(m, exp(β(v − m)) for each v, their sum)``."""
+    """``(m, exp(β(v − m)) for each v, their sum)``; beside an infinite extreme all smaller cells vanish."""
     m = extreme(values, beta)
-    terms = [scalar.exp(beta * (v - m)) for v in values]
+    if scalar.is_finite(m) or m != m:
+        terms = [scalar.exp(beta * (v - m)) for v in values]
+    else:
+        terms = [1 if scalar.point(v) == m else 0 for v in values]
     return m, terms, sum(terms)
 
 
@@ -126,46 +128,25 @@ def smooth_max_pool_dbeta(x: ArrayLike, beta: ArrayLike, *, window: Any) -> Arra
 # --- the pair that every derivative of smooth max pooling is made of ----------------------------------------
 
 
-def smooth_gather(t: ArrayLike, x: ArrayLike, y: ArrayLike, beta: ArrayLike, *, window: Any) -> Array:
-    """``out[p] = Σ_{real cells q of p} exp(β(x[q] − y[p])) · t[q]``."""
-    x, y = as_array(x), as_array(y)
+def smooth_gather(t: ArrayLike, x: ArrayLike, beta: ArrayLike, *, window: Any) -> Array:
+    """``out[p] = Σ softmax(β·x̃)_q · t[q]`` over the real cells q of window p."""
+    x, b = as_array(x), beta_scalar("smooth_gather", beta)
     t = _like_input("smooth_gather", "tangent", t, x.shape)
     lead, cells = split_shape("smooth_gather", window, x.shape)
-    check_same_shape("smooth_gather", "output", y.shape, lead + cells.out)
     out = zeros(lead + cells.out)
-
-    def term(i: Ints, o: Ints, e: Scalar) -> None:
-        out[o] = out[o] + e * t[i]
-
-    _each_pair("smooth_gather", x, y, beta, lead, cells, term)
-    return out
-
-
-def smooth_scatter(g: ArrayLike, x: ArrayLike, y: ArrayLike, beta: ArrayLike, *, window: Any) -> Array:
-    """``out[q] = Σ_{windows p that see q} exp(β(x[q] − y[p])) · g[p]``: smooth_gather's transpose."""
-    x, y = as_array(x), as_array(y)
-    lead, cells = split_shape("smooth_scatter", window, x.shape)
-    check_same_shape("smooth_scatter", "output", y.shape, lead + cells.out)
-    g = _like_input("smooth_scatter", "cotangent", g, y.shape)
-    out = zeros(x.shape)
-
-    def term(i: Ints, o: Ints, e: Scalar) -> None:
-        out[i] = out[i] + e * g[o]
-
-    _each_pair("smooth_scatter", x, y, beta, lead, cells, term)
-    return out
-
-
-def _each_pair(
-    op: str,
-    x: Array,
-    y: Array,
-    beta: ArrayLike,
-    lead: Ints,
-    cells: Cells,
-    term: Callable[[Ints, Ints, Scalar], None],
-) -> None:
-    b = beta_scalar(op, beta)
     for n, p in _outputs(lead, cells):
-        for q in cells.real(p):
-            term(n + q, n + p, scalar.exp(b * (x[n + q] - y[n + p])))
+        for q, w in window_weights(x, n, cells, p, b):
+            out[n + p] = out[n + p] + w * t[n + q]
+    return out
+
+
+def smooth_scatter(g: ArrayLike, x: ArrayLike, beta: ArrayLike, *, window: Any) -> Array:
+    """``out[q] = Σ softmax(β·x̃)_q · g[p]`` over the windows p that see q: smooth_gather's transpose."""
+    x, b = as_array(x), beta_scalar("smooth_scatter", beta)
+    lead, cells = split_shape("smooth_scatter", window, x.shape)
+    g = _like_input("smooth_scatter", "cotangent", g, lead + cells.out)
+    out = zeros(x.shape)
+    for n, p in _outputs(lead, cells):
+        for q, w in window_weights(x, n, cells, p, b):
+            out[n + q] = out[n + q] + w * g[n + p]
+    return out
