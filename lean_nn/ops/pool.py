@@ -21,7 +21,7 @@ import numpy as np
 
 from lean_nn import spec
 from lean_nn.backend import cpu_pool
-from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, check_float, check_index, primitive
+from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, primitive
 from lean_nn.spec.geometry import bad, check_divisor, check_elements, check_same_shape
 from lean_nn.window import Bins, Window
 
@@ -70,7 +70,7 @@ def _scatter_abstract(y_bar: Aval, idx: Aval, *, spatial: Shape) -> Aval:
     return Aval(shape, y_bar.dtype)
 
 
-max_pool = primitive(
+max_pool: Primitive = primitive(
     "max_pool",
     abstract=_max_abstract,
     spec=spec.max_pool,
@@ -82,7 +82,7 @@ max_pool = primitive(
     accuracy=Exact(),
 )
 
-max_pool_value = primitive(
+max_pool_value: Primitive = primitive(
     "max_pool_value",
     abstract=lambda x, *, window: _max_abstract(x, window=window)[0],
     spec=lambda x, *, window: spec.max_pool(x, window=window)[0],
@@ -92,7 +92,7 @@ max_pool_value = primitive(
     accuracy=Exact(),
 )
 
-gather_at = primitive(
+gather_at: Primitive = primitive(
     "gather_at",
     abstract=_gather_abstract,
     spec=spec.gather_at,
@@ -103,7 +103,7 @@ gather_at = primitive(
     accuracy=Exact(),
 )
 
-scatter_add_at = primitive(
+scatter_add_at: Primitive = primitive(
     "scatter_add_at",
     abstract=_scatter_abstract,
     spec=spec.scatter_add_at,
@@ -152,7 +152,7 @@ def largest_cover(spatial: Shape, window: Window | Bins) -> int:
     return prod(max((t.high - t.low).tolist(), default=0) for t in window.tables(spatial))
 
 
-avg_pool = primitive(
+avg_pool: Primitive = primitive(
     "avg_pool",
     abstract=_average_abstract,
     spec=spec.avg_pool,
@@ -162,7 +162,7 @@ avg_pool = primitive(
     accuracy=Gamma(lambda x, *, window, **by: largest_window(x.shape[2:], window) + 2, "cells of a window + 2"),
 )
 
-avg_pool_transpose = primitive(
+avg_pool_transpose: Primitive = primitive(
     "avg_pool_transpose",
     abstract=_transpose_abstract,
     spec=spec.avg_pool_transpose,

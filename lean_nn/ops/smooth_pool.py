@@ -27,7 +27,7 @@ from lean_nn.backend import cpu_pool
 from lean_nn.ops.broadcast import sum
 from lean_nn.ops.elementwise import div, mul, sub
 from lean_nn.ops.pool import largest_cover, largest_window, pooled
-from lean_nn.primitive import Aval, Within, check_same_float, primitive
+from lean_nn.primitive import Aval, Primitive, Within, check_same_float, primitive
 from lean_nn.spec.geometry import bad, check_same_shape
 from lean_nn.window import Bins, Window
 
@@ -115,7 +115,7 @@ def _scatter_bound(u: float, g: Any, x: Any, beta: Any, *, window: Window | Bins
     return _gamma(u, n) * sums.astype(float)
 
 
-smooth_max_pool = primitive(
+smooth_max_pool: Primitive = primitive(
     "smooth_max_pool",
     abstract=_smooth_abstract,
     spec=spec.smooth_max_pool,
@@ -132,7 +132,7 @@ smooth_max_pool = primitive(
     accuracy=Within(_smooth_bound),
 )
 
-smooth_gather = primitive(
+smooth_gather: Primitive = primitive(
     "smooth_gather",
     abstract=_gather_abstract,
     spec=spec.smooth_gather,
@@ -152,7 +152,7 @@ smooth_gather = primitive(
     accuracy=Within(_gather_bound),
 )
 
-smooth_scatter = primitive(
+smooth_scatter: Primitive = primitive(
     "smooth_scatter",
     abstract=_scatter_abstract,
     spec=spec.smooth_scatter,
