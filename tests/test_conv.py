@@ -221,39 +221,63 @@ def test_threads_do_not_change_a_bit(dtype: str) -> None:
 
 X, W = np.zeros((1, 4, 8, 8)), np.zeros((6, 4, 3, 3))
 ERRORS = [
-    (lambda: F.conv2d(X, W[..., 0]), r"conv2d: weight must be \(out_channels, in_channels / groups, \*kernel\) with 4 axes; "
+    (lambda: F.conv2d(X, W[..., 0]),
+     r"conv2d: weight must be \(out_channels, in_channels / groups, \*kernel\) with 4 axes; "
      r"got shape \(6, 4, 3\); reshape it"),
-    (lambda: F.conv(X, np.zeros(3)), r"conv: weight must be .*; got shape \(3,\); reshape it"),
-    (lambda: F.conv2d(X[0, 0], W), r"conv: input must be \(batch, channels, \*spatial\) with 4 axes; got shape \(8, 8\)"),
-    (lambda: F.conv2d(X[:, :3], W), r"conv: input channels must equal groups x weight channels; got 3 channels, "
+    (lambda: F.conv(X, np.zeros(3)),
+     r"conv: weight must be .*; got shape \(3,\); reshape it"),
+    (lambda: F.conv2d(X[0, 0], W),
+     r"conv: input must be \(batch, channels, \*spatial\) with 4 axes; got shape \(8, 8\)"),
+    (lambda: F.conv2d(X[:, :3], W),
+     r"conv: input channels must equal groups x weight channels; got 3 channels, "
      r"groups 1, weight channels 4; change the weight or groups"),
-    (lambda: F.conv2d(X, W[:5, :2], groups=2), r"conv: output channels must be a multiple of groups; got 5 output "
+    (lambda: F.conv2d(X, W[:5, :2], groups=2),
+     r"conv: output channels must be a multiple of groups; got 5 output "
      r"channels, groups 2"),
-    (lambda: F.conv2d(X, W, groups=0), r"conv: groups must be an integer of at least 1; got 0"),
-    (lambda: F.conv2d(X, W, np.zeros(5)), r"conv: bias must have shape \(6,\), one entry per output channel; got \(5,\)"),
-    (lambda: F.conv2d(X, W, stride=0), r"conv: stride must be at least 1; got \(0, 0\)"),
-    (lambda: F.conv2d(X, W, dilation=(1, -1)), r"conv: dilation must be at least 1; got \(1, -1\)"),
-    (lambda: F.conv2d(X, W, padding=-1), r"conv: padding must not be negative; got \(\(-1, -1\), \(-1, -1\)\)"),
-    (lambda: F.conv2d(X, W, padding=(1, 1, 1)), r"conv: padding needs one entry per spatial axis; got \(1, 1, 1\)"),
-    (lambda: F.conv2d(X, W, padding="reflect"), r'conv: padding names are "same" and "valid"; got \'reflect\''),
-    (lambda: F.conv2d(X, W, stride=2, padding="same"), r'conv: padding "same" needs stride 1; got stride \(2, 2\)'),
-    (lambda: F.conv2d(X, W, dilation=4), r"conv: kernel \(3, 3\) with dilation \(4, 4\) spans \(9, 9\), larger than "
+    (lambda: F.conv2d(X, W, groups=0),
+     r"conv: groups must be an integer of at least 1; got 0"),
+    (lambda: F.conv2d(X, W, np.zeros(5)),
+     r"conv: bias must have shape \(6,\), one entry per output channel; got \(5,\)"),
+    (lambda: F.conv2d(X, W, stride=0),
+     r"conv: stride must be at least 1; got \(0, 0\)"),
+    (lambda: F.conv2d(X, W, dilation=(1, -1)),
+     r"conv: dilation must be at least 1; got \(1, -1\)"),
+    (lambda: F.conv2d(X, W, padding=-1),
+     r"conv: padding must not be negative; got \(\(-1, -1\), \(-1, -1\)\)"),
+    (lambda: F.conv2d(X, W, padding=(1, 1, 1)),
+     r"conv: padding needs one entry per spatial axis; got \(1, 1, 1\)"),
+    (lambda: F.conv2d(X, W, padding="reflect"),
+     r'conv: padding names are "same" and "valid"; got \'reflect\''),
+    (lambda: F.conv2d(X, W, stride=2, padding="same"),
+     r'conv: padding "same" needs stride 1; got stride \(2, 2\)'),
+    (lambda: F.conv2d(X, W, dilation=4),
+     r"conv: kernel \(3, 3\) with dilation \(4, 4\) spans \(9, 9\), larger than "
      r"padded input \(8, 8\) on spatial axis 0; reduce kernel or dilation, or add padding"),
-    (lambda: F.conv2d(X, W, padding=2**40), r"conv: padded input must not exceed \d+ elements"),
-    (lambda: F.conv_transpose2d(X, W), r"conv_transpose: input channels must equal the weight's input channels; got 4 and 6"),
-    (lambda: F.conv_transpose2d(X, W[:4], groups=3), r"conv_transpose: input channels must be a multiple of groups; "
+    (lambda: F.conv2d(X, W, padding=2**40),
+     r"conv: padded input must not exceed \d+ elements"),
+    (lambda: F.conv_transpose2d(X, W),
+     r"conv_transpose: input channels must equal the weight's input channels; got 4 and 6"),
+    (lambda: F.conv_transpose2d(X, W[:4], groups=3),
+     r"conv_transpose: input channels must be a multiple of groups; "
      r"got 4 channels, groups 3"),
-    (lambda: F.conv_transpose2d(X, W[:4], np.zeros(3)), r"conv_transpose: bias must have shape \(4,\)"),
-    (lambda: F.conv_transpose2d(X, W[:4], output_padding=1), r"conv_transpose: output_padding must be smaller than "
+    (lambda: F.conv_transpose2d(X, W[:4], np.zeros(3)),
+     r"conv_transpose: bias must have shape \(4,\)"),
+    (lambda: F.conv_transpose2d(X, W[:4], output_padding=1),
+     r"conv_transpose: output_padding must be smaller than "
      r"stride or dilation; got \(1, 1\) for stride \(1, 1\) and dilation \(1, 1\)"),
-    (lambda: F.conv_transpose2d(X, W[:4], padding=5), r"conv_transpose: output must have at least one cell per axis; "
+    (lambda: F.conv_transpose2d(X, W[:4], padding=5),
+     r"conv_transpose: output must have at least one cell per axis; "
      r"got spatial shape \(0, 0\) from input \(8, 8\)"),
-    (lambda: F.conv_transpose1d(X, W), r"conv_transpose1d: weight must be \(in_channels, out_channels / groups, "
+    (lambda: F.conv_transpose1d(X, W),
+     r"conv_transpose1d: weight must be \(in_channels, out_channels / groups, "
      r"\*kernel\) with 3 axes"),
-    (lambda: F.unfold(X, (3, 3, 3)), r"unfold: input must be \(batch, channels, \*spatial\) with 5 axes; got shape"),
-    (lambda: F.fold(np.zeros((1, 5, 3)), (4,), 2), r"fold: columns must be \(batch, channels x 2, windows\); got shape "
+    (lambda: F.unfold(X, (3,) * 4),
+     r"unfold: input must be \(batch, channels, \*spatial\) with 6 axes; got shape"),
+    (lambda: F.fold(np.zeros((1, 5, 3)), (4,), 2),
+     r"fold: columns must be \(batch, channels x 2, windows\); got shape "
      r"\(1, 5, 3\); use unfold's layout"),
-    (lambda: F.fold(np.zeros((1, 4, 2)), (4,), 2), r"fold: columns must have shape \(1, 4, 3\); got \(1, 4, 2\)"),
+    (lambda: F.fold(np.zeros((1, 4, 2)), (4,), 2),
+     r"fold: columns must have shape \(1, 4, 3\); got \(1, 4, 2\)"),
 ]
 
 

@@ -67,16 +67,22 @@ def test_gradient_of_a_shared_matrix_is_one_product() -> None:
 
 A = np.zeros((3, 4))
 ERRORS = [
-    (lambda: F.matmul(A, A), r"matmul: columns of the first factor must equal rows of the second; got 4 and 3 from shapes "
+    (lambda: F.matmul(A, A),
+     r"matmul: columns of the first factor must equal rows of the second; got 4 and 3 from shapes "
      r"\(3, 4\) and \(3, 4\); transpose or reshape one"),
-    (lambda: F.matmul(np.zeros((2, 3, 4)), np.zeros((3, 4, 2))), r"matmul: batch axes must be equal or 1; got \(2,\) and "
+    (lambda: F.matmul(np.zeros((2, 3, 4)), np.zeros((3, 4, 2))),
+     r"matmul: batch axes must be equal or 1; got \(2,\) and "
      r"\(3,\); reshape one factor"),
-    (lambda: F.matmul(np.array(2.0), A), r"matmul: factors have at least one axis; got shapes \(\) and \(3, 4\); "
+    (lambda: F.matmul(np.array(2.0), A),
+     r"matmul: factors have at least one axis; got shapes \(\) and \(3, 4\); "
      r"multiply by a number with \*"),
-    (lambda: F.linear(A, np.zeros((5, 3))), r"linear: input features must equal the weight's; got 4 and 3"),
-    (lambda: F.linear(A, np.zeros((5, 4)), np.zeros(4)), r"linear: bias must have shape \(5,\), one entry per output; "
+    (lambda: F.linear(A, np.zeros((5, 3))),
+     r"linear: input features must equal the weight's; got 4 and 3"),
+    (lambda: F.linear(A, np.zeros((5, 4)), np.zeros(4)),
+     r"linear: bias must have shape \(5,\), one entry per output; "
      r"got \(4,\); reshape it or leave it out"),
-    (lambda: F.linear(np.array(1.0), A), r"linear: input is \(..., in_features\) and weight \(out_features, in_features\)"),
+    (lambda: F.linear(np.array(1.0), A),
+     r"linear: input is \(..., in_features\) and weight \(out_features, in_features\)"),
 ]  # fmt: skip
 
 

@@ -111,9 +111,8 @@ def unfold(
 ) -> None:
     before = tuple(a for a, _ in padding)
     windows = _windows(x.shape[2:], kernel, stride, padding, dilation)
-    kernel_module.unfold(
-        x.reshape(-1), out.reshape(-1), *x.shape[:2], x.shape[2:], kernel, windows, stride, before, dilation
-    )
+    sizes = (x.shape[2:], kernel, windows, stride, before, dilation)
+    kernel_module.unfold(x.reshape(-1), out.reshape(-1), x.shape[0], x.shape[1], *sizes)
 
 
 def fold(
@@ -128,9 +127,8 @@ def fold(
 ) -> None:
     before = tuple(a for a, _ in padding)
     windows = _windows(spatial, kernel, stride, padding, dilation)
-    kernel_module.fold(
-        cols.reshape(-1), out.reshape(-1), *out.shape[:2], spatial, kernel, windows, stride, before, dilation
-    )
+    sizes = (spatial, kernel, windows, stride, before, dilation)
+    kernel_module.fold(cols.reshape(-1), out.reshape(-1), out.shape[0], out.shape[1], *sizes)
 
 
 def _windows(spatial: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Ints:

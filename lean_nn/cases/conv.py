@@ -13,7 +13,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class Form(NamedTuple):
-    """One convolution: batch, channels in and out, groups, and per spatial axis size, kernel, stride, pads, dilation."""
+    """One convolution: batch, channels in and out, groups; per axis size, kernel, stride, padding, dilation."""
 
     name: str
     n: int

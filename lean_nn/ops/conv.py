@@ -30,7 +30,7 @@ from lean_nn.backend import cpu_conv
 from lean_nn.ops.broadcast import broadcast_to
 from lean_nn.ops.broadcast import sum as sum_over
 from lean_nn.ops.shape import reshape
-from lean_nn.primitive import Aval, Exact, Gamma, check_float, check_same_float, primitive
+from lean_nn.primitive import Aval, Exact, Gamma, Primitive, check_float, check_same_float, primitive
 from lean_nn.spec.columns import fold_shape, unfold_shape
 from lean_nn.spec.conv_geometry import conv_input_shape, conv_shape, conv_weight_shape
 
@@ -70,7 +70,7 @@ def _bias_cotangent(g: Any, y: Any, x: Any, w: Any, b: Any, **geometry: Any) -> 
     return sum_over(g, axes=(0, *range(2, len(g.shape))), keepdims=False)
 
 
-conv = primitive(
+conv: Primitive = primitive(
     "conv",
     abstract=_conv_abstract,
     spec=spec.conv,
@@ -99,7 +99,7 @@ def _conv_input_abstract(
     return Aval(shape, dtype)
 
 
-conv_input = primitive(
+conv_input: Primitive = primitive(
     "conv_input",
     abstract=_conv_input_abstract,
     spec=spec.conv_input,
@@ -123,7 +123,7 @@ def _conv_weight_abstract(
     return Aval(shape, dtype)
 
 
-conv_weight = primitive(
+conv_weight: Primitive = primitive(
     "conv_weight",
     abstract=_conv_weight_abstract,
     spec=spec.conv_weight,
@@ -151,7 +151,7 @@ def _fold_abstract(
     return Aval(_fold_shape("fold", cols.shape, spatial, kernel, stride, padding, dilation), cols.dtype)
 
 
-unfold = primitive(
+unfold: Primitive = primitive(
     "unfold",
     abstract=_unfold_abstract,
     spec=spec.unfold,
@@ -161,7 +161,7 @@ unfold = primitive(
     accuracy=Exact(),
 )
 
-fold = primitive(
+fold: Primitive = primitive(
     "fold",
     abstract=_fold_abstract,
     spec=spec.fold,

@@ -14,14 +14,15 @@ import numpy as np
 from lean_nn import spec
 from lean_nn.backend import cpu_linear
 from lean_nn.ops.broadcast import sum_to
-from lean_nn.primitive import Aval, Gamma, check_same_float, primitive
+from lean_nn.primitive import Aval, Gamma, Primitive, check_same_float, primitive
 
 
 def _matmul_abstract(a: Aval, b: Aval, *, ta: bool = False, tb: bool = False) -> Aval:
     dtype = check_same_float("matmul", a, b)
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise ValueError(
-            f"matmul: factors are (..., rows, columns); got shapes {a.shape} and {b.shape}; reshape them or use functional.matmul"
+            f"matmul: factors are (..., rows, columns); got shapes {a.shape} and {b.shape}; "
+            f"reshape them or use functional.matmul"
         )
     m, k = (a.shape[-1], a.shape[-2]) if ta else a.shape[-2:]
     inner, n = (b.shape[-1], b.shape[-2]) if tb else b.shape[-2:]
@@ -49,7 +50,7 @@ def _right(g: Any, y: Any, a: Any, b: Any, *, ta: bool = False, tb: bool = False
     return sum_to(part, b.shape)
 
 
-matmul = primitive(
+matmul: Primitive = primitive(
     "matmul",
     abstract=_matmul_abstract,
     spec=spec.matmul,

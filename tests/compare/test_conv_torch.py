@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 import lean_nn as ln  # noqa: E402
 import lean_nn.functional as F  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # its own, inside torch.func.jvp
 DTYPES = ("float32", "float64")
 SCALE = {"float32": 3e-5, "float64": 1e-12}
 CONV = [
