@@ -1,1 +1,36 @@
-"""lean_nn."""
+"""Neural networks on the CPU: small, fast, exact about meaning, the same bits on every run.
+
+==================  =========================================================================================
+``ln.tensor``       an array that operations can be recorded on: ``Tensor``
+``ln.functional``   the operators, with PyTorch's names and argument order
+``ln.Tape``         record once, push tangents forward, pull cotangents back
+``ln.grad`` …       functions from functions: derivatives in either mode, nestable in any order
+``ln.spec``         the executable specification: what every operator means, on any kind of number
+``ln.testing``      the checks that every primitive passes, for yours as well
+==================  =========================================================================================
+"""
+
+from lean_nn import functional
+from lean_nn._version import __version__
+from lean_nn.autodiff.modes import enable_grad, is_grad_enabled, no_grad
+from lean_nn.autodiff.tape import Tape
+from lean_nn.config import show_config
+from lean_nn.primitive import GraphError
+from lean_nn.tensor import Tensor, from_dlpack, from_numpy, tensor
+from lean_nn.threads import get_num_threads, num_threads, set_num_threads
+from lean_nn.transforms import grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
+
+__all__ = [
+    "GraphError", "Tape", "Tensor", "__version__", "enable_grad", "from_dlpack", "from_numpy", "functional",
+    "get_num_threads", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "no_grad",
+    "num_threads", "set_num_threads", "show_config", "spec", "tensor", "testing", "value_and_grad", "vjp",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """`spec` and `testing` when they are first asked for: importing lean_nn stays quick."""
+    if name in ("spec", "testing"):
+        from importlib import import_module
+
+        return import_module(f"lean_nn.{name}")
+    raise AttributeError(f"module 'lean_nn' has no attribute {name!r}")

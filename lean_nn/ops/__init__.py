@@ -1,0 +1,17 @@
+"""One record per primitive: what it takes and means, how it is computed and differentiated, how exact it is.
+
+===============  =========================================================================================
+``elementwise``  arithmetic, smooth functions, comparisons, choices, and the gates that are their slopes
+``activation``   relu's relatives
+``broadcast``    sum and broadcast_to, each other's transpose
+``reduce``       extremes with their winners; logsumexp, softmax, log_softmax
+``norm``         standardize and its tangent, from which the normalisations are made
+``dropout``      seeded
+``linear``       matmul
+``conv``         conv, conv_input, conv_weight; unfold and fold
+``pool``         max, average and their transposes; ``smooth_pool`` the smooth maximum
+``shape``        reshape, transpose, slice, pad, concat, flip
+``indexing``     gather, scatter_add, take and their transposes
+``identity``     alias and cast
+===============  =========================================================================================
+"""
