@@ -49,7 +49,7 @@ def main() -> int:
         print("PyTorch is not installed: no ratios (pip install -e '.[compare]')", file=sys.stderr)
     peaks = {} if options.tiny else {n: peak.measure(n) for n in options.threads}
     for n, found in peaks.items():
-        print(f"peak, {n} threads: " + ", ".join(f"{value:.0f} {name}" for name, value in found.items()))
+        print(f"peak, {report.threads(n)}: " + ", ".join(f"{value:.0f} {name}" for name, value in found.items()))
     print("\n" + report.heading())
     results = []
     for result in run(chosen, options.threads, peaks, 0.0 if options.tiny else options.seconds):

@@ -32,6 +32,11 @@ def machine() -> str:
     )
 
 
+def threads(n: int) -> str:
+    """``1 thread``, ``2 threads``."""
+    return f"{n} thread{'s' * (n != 1)}"
+
+
 def duration(seconds: float | None) -> str:
     """Three digits and a unit."""
     if seconds is None:
@@ -79,9 +84,9 @@ def summary(results: Iterable[Result]) -> list[str]:
         if r.ratio:
             groups.setdefault((r.group, r.mode, r.dtype, r.threads), []).append(r.ratio)
     return [
-        f"{group} {mode} {dtype}, {threads} threads: least {min(ratios):.2f}, "
+        f"{group} {mode} {dtype}, {threads(n)}: least {min(ratios):.2f}, "
         f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} of {len(ratios)}"
-        for (group, mode, dtype, threads), ratios in groups.items()
+        for (group, mode, dtype, n), ratios in groups.items()
     ]
 
 

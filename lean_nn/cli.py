@@ -104,7 +104,7 @@ def _check(options: argparse.Namespace) -> int:
         failed = sum(not finding.ok for finding in found)
         verdict = "all within their bounds" if good else f"{failed} NOT"
         isa, threads = config()["isa"]["chosen"], config()["threads"]["now"]
-        print(f"{len(found)} operators, {verdict} ({isa}, {threads} threads, {seconds:.1f} s)")
+        print(f"{len(found)} operators, {verdict} ({isa}, {threads} thread{'s' * (threads != 1)}, {seconds:.1f} s)")
     return 0 if good else 1
 
 

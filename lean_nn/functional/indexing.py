@@ -17,6 +17,8 @@ from lean_nn.ops import indexing as lookups
 from lean_nn.ops import shape as ops
 from lean_nn_c.engine import Box
 
+__all__ = ["index"]
+
 
 def index(x: Any, key: Any) -> Any:
     """The part of x that `key` names, as NumPy would.

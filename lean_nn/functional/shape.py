@@ -12,6 +12,11 @@ from lean_nn.convert import as_tensor
 from lean_nn.ops import broadcast, identity, indexing
 from lean_nn.ops import shape as ops
 
+__all__ = [
+    "alias", "broadcast_to", "cast", "concat", "embedding", "flatten", "flip", "gather", "pad", "reshape", "scatter_add",
+    "split", "stack", "take", "transpose",
+]  # fmt: skip
+
 alias = identity.alias
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.primitive import FLOATS, Aval, Exact, Ulps, primitive
+from lean_nn.primitive import FLOATS, Aval, Exact, Primitive, Ulps, primitive
 
 
 def _cast_abstract(x: Aval, *, dtype: str) -> Aval:
@@ -25,7 +25,7 @@ def _cast_cpu(x: Any, *, out: Any, dtype: str) -> None:
         np.copyto(out, x, casting="same_kind")
 
 
-alias = primitive(
+alias: Primitive = primitive(
     "alias",
     abstract=lambda x: x,
     view=lambda x: x,
@@ -34,7 +34,7 @@ alias = primitive(
     accuracy=Exact(),
 )
 
-cast = primitive(
+cast: Primitive = primitive(
     "cast",
     abstract=_cast_abstract,
     cpu=_cast_cpu,
