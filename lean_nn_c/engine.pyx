@@ -286,7 +286,7 @@ cdef object apply(Primitive prim, tuple args, dict params):
 
 
 cdef Node record(Primitive prim, tuple args, dict params, tuple outs, uint64_t mask):
-    """A node for this application, the boxes of its results linked to it, listed on the tapes that record all."""
+    """A node for this application, the boxes of its results linked to it."""
     global next_id
     cdef Node node = Node.__new__(Node)
     cdef Box out, shell
@@ -310,6 +310,21 @@ cdef Node record(Primitive prim, tuple args, dict params, tuple outs, uint64_t m
         if prim.differentiable_out[i]:
             out.mask = mask
     return node
+
+
+cdef object enlist(Node node):
+    """Enter the node in the lists of the levels that record everything: lists are in order of birth."""
+    for level, nodes in opened.tapes.items():
+        if (node.mask >> <int>level) & 1:
+            nodes.append(node)
+
+
+cdef object strike(Node node):
+    """Take the node, and what its forward rule recorded after it, back from the lists."""
+    cdef list nodes
+    for nodes in opened.tapes.values():
+        while nodes and (<Node>nodes[len(nodes) - 1]).id >= node.id:
+            nodes.pop()
 
 
 def bind(Primitive prim, tuple args, dict params):
@@ -337,12 +352,15 @@ def bind(Primitive prim, tuple args, dict params):
     mask = (mask | lnn_all) & lnn_live
     if mask and (lnn_all or True in prim.differentiable_out):
         node = record(prim, args, params, outs, mask)
+        if lnn_all:
+            enlist(node)
     if moving:
-        propagate(prim, args, params, outs)
-    if node is not None and lnn_all:
-        for level, nodes in opened.tapes.items():
-            if (node.mask >> <int>level) & 1:
-                nodes.append(node)
+        try:
+            propagate(prim, args, params, outs)
+        except BaseException:
+            if node is not None and lnn_all:
+                strike(node)
+            raise
     return outs[0] if prim.outputs == 1 else outs
 
 
