@@ -42,22 +42,24 @@ cdef int need(cnp.ndarray x, int kind, Py_ssize_t size, bint writes) except -1:
     return 0
 
 
-cdef Py_ssize_t first_outside(const int64_t* idx, Py_ssize_t count, Py_ssize_t n) noexcept nogil:
-    """Where the first index outside 0 … n−1 stands, or −1."""
+cdef Py_ssize_t first_outside(const int64_t* idx, Py_ssize_t count, Py_ssize_t n, bint skips, int64_t skip) noexcept nogil:
+    """Where the first index outside 0 … n−1 (and not `skip`) stands, or −1."""
     cdef Py_ssize_t i
     for i in range(count):
-        if idx[i] < 0 or idx[i] >= n:
+        if (idx[i] < 0 or idx[i] >= n) and not (skips and idx[i] == skip):
             return i
     return -1
 
 
-cdef const int64_t* indices(str op, cnp.ndarray idx, Py_ssize_t count, Py_ssize_t n) except NULL:
+cdef const int64_t* indices(str op, cnp.ndarray idx, Py_ssize_t count, Py_ssize_t n, object ignore=None) except NULL:
     """The index array's data, every entry checked."""
     cdef Py_ssize_t bad
+    cdef bint skips = ignore is not None
+    cdef int64_t skip = ignore if skips else 0
     need(idx, cnp.NPY_INT64, count, False)
     cdef const int64_t* at = <const int64_t*>cnp.PyArray_DATA(idx)
     with nogil:
-        bad = first_outside(at, count, n)
+        bad = first_outside(at, count, n, skips, skip)
     if bad >= 0:
         raise IndexError(f"{op}: indices are 0 … {n - 1} on an axis of {n}; got {at[bad]} at flat position {bad}; "
                          f"correct the index")
@@ -66,17 +68,21 @@ cdef const int64_t* indices(str op, cnp.ndarray idx, Py_ssize_t count, Py_ssize_
 
 # --------------------------------------------------------------------------------------- gather, scatter
 
+cdef int64_t NOTHING = -(<int64_t>1 << 62)      # no index that passed the check has this value: nothing is skipped
+
 
 cdef void gather_all(const real* x, const int64_t* idx, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t k,
-                     Py_ssize_t inner) noexcept nogil:
+                     Py_ssize_t inner, int64_t skip) noexcept nogil:
     cdef Py_ssize_t row, i
+    cdef int64_t j
     for row in prange(outer * k, num_threads=threads_for(outer * k * inner), schedule="static"):
         for i in range(inner):
-            y[row * inner + i] = x[((row // k) * n + idx[row * inner + i]) * inner + i]
+            j = idx[row * inner + i]
+            y[row * inner + i] = 0 if j == skip else x[((row // k) * n + j) * inner + i]
 
 
 cdef inline void scatter_one(const real* g, const int64_t* idx, real* x, Py_ssize_t n, Py_ssize_t k, Py_ssize_t inner,
-                             Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+                             Py_ssize_t begin, Py_ssize_t end, int64_t skip) noexcept nogil:
     """Columns begin … end of one outer index."""
     cdef Py_ssize_t r, i
     for r in range(n):
@@ -84,50 +90,53 @@ cdef inline void scatter_one(const real* g, const int64_t* idx, real* x, Py_ssiz
             x[r * inner + i] = 0
     for r in range(k):
         for i in range(begin, end):
-            x[idx[r * inner + i] * inner + i] += g[r * inner + i]
+            if idx[r * inner + i] != skip:
+                x[idx[r * inner + i] * inner + i] += g[r * inner + i]
 
 
 cdef void scatter_all(const real* g, const int64_t* idx, real* x, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t k,
-                      Py_ssize_t inner) noexcept nogil:
+                      Py_ssize_t inner, int64_t skip) noexcept nogil:
     cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS
     cdef Py_ssize_t task, o, begin
     for task in prange(outer * blocks, num_threads=threads_for(outer * (n + k) * inner), schedule="static"):
         o = task // blocks
         begin = (task % blocks) * COLUMNS
         scatter_one(g + o * k * inner, idx + o * k * inner, x + o * n * inner, n, k, inner, begin,
-                    min(inner, begin + COLUMNS))
+                    min(inner, begin + COLUMNS), skip)
 
 
 def gather(cnp.ndarray x not None, cnp.ndarray idx not None, cnp.ndarray out not None, Py_ssize_t outer, Py_ssize_t n,
-           Py_ssize_t k, Py_ssize_t inner):
-    """out[o, j, i] = x[o, idx[o, j, i], i]."""
+           Py_ssize_t k, Py_ssize_t inner, ignore=None):
+    """out[o, j, i] = x[o, idx[o, j, i], i]; 0 where the index is `ignore`."""
     cdef bint f32 = single(x)
+    cdef int64_t skip = NOTHING if ignore is None else ignore
     need(x, cnp.PyArray_TYPE(x), outer * n * inner, False)
     need(out, cnp.PyArray_TYPE(x), outer * k * inner, True)
-    cdef const int64_t* at = indices("gather", idx, outer * k * inner, n)
+    cdef const int64_t* at = indices("gather", idx, outer * k * inner, n, ignore)
     cdef const void* src = cnp.PyArray_DATA(x)
     cdef void* dst = cnp.PyArray_DATA(out)
     with nogil:
         if f32:
-            gather_all(<const float*>src, at, <float*>dst, outer, n, k, inner)
+            gather_all(<const float*>src, at, <float*>dst, outer, n, k, inner, skip)
         else:
-            gather_all(<const double*>src, at, <double*>dst, outer, n, k, inner)
+            gather_all(<const double*>src, at, <double*>dst, outer, n, k, inner, skip)
 
 
 def scatter_add(cnp.ndarray g not None, cnp.ndarray idx not None, cnp.ndarray out not None, Py_ssize_t outer,
-                Py_ssize_t n, Py_ssize_t k, Py_ssize_t inner):
-    """out[o, r, i] = Σ g[o, j, i] over the j with idx[o, j, i] = r, in ascending j."""
+                Py_ssize_t n, Py_ssize_t k, Py_ssize_t inner, ignore=None):
+    """out[o, r, i] = Σ g[o, j, i] over the j with idx[o, j, i] = r, in ascending j; none where it is `ignore`."""
     cdef bint f32 = single(g)
+    cdef int64_t skip = NOTHING if ignore is None else ignore
     need(g, cnp.PyArray_TYPE(g), outer * k * inner, False)
     need(out, cnp.PyArray_TYPE(g), outer * n * inner, True)
-    cdef const int64_t* at = indices("scatter_add", idx, outer * k * inner, n)
+    cdef const int64_t* at = indices("scatter_add", idx, outer * k * inner, n, ignore)
     cdef const void* src = cnp.PyArray_DATA(g)
     cdef void* dst = cnp.PyArray_DATA(out)
     with nogil:
         if f32:
-            scatter_all(<const float*>src, at, <float*>dst, outer, n, k, inner)
+            scatter_all(<const float*>src, at, <float*>dst, outer, n, k, inner, skip)
         else:
-            scatter_all(<const double*>src, at, <double*>dst, outer, n, k, inner)
+            scatter_all(<const double*>src, at, <double*>dst, outer, n, k, inner, skip)
 
 
 # ------------------------------------------------------------------------------------------------- take

@@ -40,6 +40,22 @@ def test_gather_and_its_transpose(outer, n, k, inner, dtype):
     np.testing.assert_array_equal(x_bar, want)
 
 
+@pytest.mark.parametrize("ignore", [-100, 1, 99])
+def test_an_ignored_index_reads_zero_and_adds_nothing(ignore):
+    x, g, idx = whole((2, 3, 5), np.float32), whole((2, 4, 5), np.float32, 2), indices((2, 4, 5), 3)
+    idx[0, 1] = idx[1, 3, 2:] = ignore
+    skipped = idx == ignore
+    y, x_bar = np.empty_like(g), np.empty_like(x)
+    index.gather(x, idx, y, 2, 3, 4, 5, ignore)
+    np.testing.assert_array_equal(y, np.where(skipped, 0, np.take_along_axis(x, np.where(skipped, 0, idx), 1)))
+    index.scatter_add(g, idx, x_bar, 2, 3, 4, 5, ignore)
+    want = np.empty_like(x)
+    index.scatter_add(np.where(skipped, 0, g), np.where(skipped, 0, idx), want, 2, 3, 4, 5)
+    np.testing.assert_array_equal(x_bar, want)
+    with pytest.raises(IndexError, match="got -7"):
+        index.gather(x, np.full_like(idx, -7), y, 2, 3, 4, 5, ignore)
+
+
 @settings(max_examples=120, deadline=None)
 @given(st.integers(0, 4), st.integers(1, 6), st.integers(0, 6), side, st.sampled_from(DTYPES))
 def test_take_and_its_transpose(outer, n, k, inner, dtype):
