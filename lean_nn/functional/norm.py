@@ -1,0 +1,196 @@
+"""Normalisations, all one primitive (`standardize`) over different axes, then scaled and shifted; and dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from lean_nn.convert import as_tensor, zeros
+from lean_nn.ops.dropout import dropout as dropout_primitive
+from lean_nn.ops.elementwise import add, div, mul, relu_gate, sqrt, sub
+from lean_nn.ops.norm import standardize
+from lean_nn.ops.shape import reshape
+from lean_nn_c.engine import Box
+
+__all__ = ["batch_norm", "dropout", "group_norm", "layer_norm", "manual_seed"]
+
+Tensor = Any
+
+
+def _affine(op: str, z: Tensor, weight: Any, bias: Any, own: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+    """``z·weight + bias``, both of shape `own`, seen as `shape`."""
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and tuple(np.shape(_data(value))) != own:
+            raise ValueError(f"{op}: {name} has shape {own}; got {np.shape(_data(value))}; give one number per feature")
+    if weight is not None:
+        z = mul(z, reshape(as_tensor(weight, op=op), shape=shape))
+    return z if bias is None else add(z, reshape(as_tensor(bias, op=op), shape=shape))
+
+
+def _data(value: Any) -> Any:
+    return value.data if isinstance(value, Box) else value
+
+
+def _channels(op: str, x: Tensor) -> int:
+    if x.ndim < 2:
+        raise ValueError(f"{op}: input is (N, C, ...); got shape {x.shape}; add a batch axis")
+    return x.shape[1]  # type: ignore[no-any-return]
+
+
+def _update(running: Any, value: Any, momentum: float) -> None:
+    """running ← (1 − momentum)·running + momentum·value, in place: a buffer, not part of the computation."""
+    array = _data(running)
+    array[...] = (1 - momentum) * array + momentum * value.reshape(array.shape)
+
+
+def batch_norm(
+    x: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x − mean)/√(var + eps)·weight + bias`` per channel of ``(N, C, *S)``.
+
+    Parameters
+    ----------
+    x : ``(N, C, *S)``
+    running_mean, running_var : ``(C,)`` or None
+        Used when not training. When training, the batch's own statistics are used and these, unless None, are
+        updated in place (with the unbiased variance), as PyTorch does.
+    weight, bias : ``(C,)`` or None
+    training : use the batch's statistics
+    momentum : share of the new statistics in the running ones
+    eps : added to the variance
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lean_nn.functional as F
+    >>> F.batch_norm(np.array([[1.0], [3.0]]), None, None, training=True, eps=0.0).numpy()
+    array([[-1.],
+           [ 1.]])
+    """
+    x = as_tensor(x, op="batch_norm")
+    channels = _channels("batch_norm", x)
+    shape = (1, channels, *(1,) * (x.ndim - 2))
+    if training:
+        z = _by_batch(x, running_mean, running_var, momentum, eps)
+    else:
+        z = _by_running(x, running_mean, running_var, shape, eps)
+    return _affine("batch_norm", z, weight, bias, (channels,), shape)
+
+
+def _by_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: float, eps: float) -> Tensor:
+    axes = (0, *range(2, x.ndim))
+    n = x.size // x.shape[1] if x.shape[1] else 0
+    if n == 1:
+        raise ValueError(
+            f"batch_norm: more than one value per channel when training; got shape {x.shape}; "
+            f"use a larger batch or training=False"
+        )
+    z, mean, rstd = standardize(x, axes=axes, eps=float(eps))
+    if n and running_mean is not None:
+        _update(running_mean, mean.data, momentum)
+    if n and running_var is not None:
+        _update(running_var, (1 / rstd.data**2 - eps) * (n / (n - 1)), momentum)
+    return z
+
+
+def _by_running(x: Tensor, mean: Any, var: Any, shape: tuple[int, ...], eps: float) -> Tensor:
+    if mean is None or var is None:
+        raise ValueError("batch_norm: running statistics are needed when not training; got None; pass them or training=True")
+    for name, value in (("running_mean", mean), ("running_var", var)):
+        if tuple(np.shape(_data(value))) != (shape[1],):
+            raise ValueError(
+                f"batch_norm: {name} has shape {(shape[1],)}; got {np.shape(_data(value))}; give one number per feature"
+            )
+    spread = sqrt(add(reshape(as_tensor(var), shape=shape), float(eps)))
+    return div(sub(x, reshape(as_tensor(mean), shape=shape)), spread)
+
+
+def layer_norm(
+    x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
+    """``(x − mean)/√(var + eps)·weight + bias`` over the last axes, whose sizes are `normalized_shape`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lean_nn.functional as F
+    >>> F.layer_norm(np.array([[1.0, 3.0], [5.0, 9.0]]), 2, eps=0.0).numpy()
+    array([[-1.,  1.],
+           [-1.,  1.]])
+    """
+    x = as_tensor(x, op="layer_norm")
+    own = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not own or x.shape[-len(own) :] != own:
+        raise ValueError(f"layer_norm: the last axes have normalized_shape {own}; got shape {x.shape}; name its last sizes")
+    z, _, _ = standardize(x, axes=tuple(range(x.ndim - len(own), x.ndim)), eps=float(eps))
+    return _affine("layer_norm", z, weight, bias, own, own)
+
+
+def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """``(x − mean)/√(var + eps)·weight + bias`` over each group of channels of each sample of ``(N, C, *S)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lean_nn.functional as F
+    >>> F.group_norm(np.array([[1.0, 3.0, 5.0, 9.0]]), 2, eps=0.0).numpy()
+    array([[-1.,  1., -1.,  1.]])
+    """
+    x = as_tensor(x, op="group_norm")
+    channels = _channels("group_norm", x)
+    if num_groups < 1 or channels % num_groups:
+        raise ValueError(f"group_norm: groups divide the channels; got {num_groups} for {channels}; choose a divisor")
+    grouped = reshape(x, shape=(x.shape[0], num_groups, channels // num_groups, *x.shape[2:]))
+    z, _, _ = standardize(grouped, axes=tuple(range(2, grouped.ndim)), eps=float(eps))
+    z = reshape(z, shape=x.shape)
+    return _affine("group_norm", z, weight, bias, (channels,), (1, channels, *(1,) * (x.ndim - 2)))
+
+
+_seeds = count()
+
+
+def manual_seed(seed: int) -> None:
+    """Start the sequence of seeds that `dropout` takes when it is given none."""
+    global _seeds
+    _seeds = count(int(seed) * 0x100000001B3 % 2**62)
+
+
+def dropout(x: Any, p: float = 0.5, training: bool = True, seed: Any = None) -> Tensor:
+    """``x/(1 − p)`` with probability 1 − p, else 0.
+
+    Which elements stay is a function of the seed and the element's place alone: the same seed drops the same
+    elements on every machine, with any number of threads, and in every derivative.
+
+    Parameters
+    ----------
+    x : array
+    p : probability of dropping, 0 to 1
+    training : when False, x is returned
+    seed : int or int64 scalar; None takes the next of a sequence that `manual_seed` starts
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lean_nn.functional as F
+    >>> F.dropout(np.ones(8), 0.5, seed=1).numpy()
+    array([2., 2., 0., 2., 0., 0., 0., 2.])
+    """
+    x = as_tensor(x, op="dropout")
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: p must be in [0, 1]; got {p}; use the fraction of elements to drop")
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return relu_gate(x, zeros(x.shape, x.dtype))  # closed everywhere
+    start = next(_seeds) if seed is None else seed
+    return dropout_primitive(x, as_tensor(start, np.int64, op="dropout"), p=float(p))
