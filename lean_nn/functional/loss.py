@@ -130,8 +130,8 @@ def binary_cross_entropy_with_logits(
     --------
     >>> import numpy as np
     >>> import lean_nn.functional as F
-    >>> F.binary_cross_entropy_with_logits(np.array([0.0, 1000.0]), np.array([1.0, 1.0])).item() == np.log(2.0) / 2
-    True
+    >>> F.binary_cross_entropy_with_logits(np.array([0.0, 1000.0]), np.array([1.0, 1.0]), reduction="none").numpy()
+    array([0.69314718, 0.        ])
     """
     x, t = _pair("binary_cross_entropy_with_logits", input, target, reduction)
     tail = activation.softplus(neg(x), beta=1.0, threshold=math.inf)
@@ -222,8 +222,8 @@ def cross_entropy(
     --------
     >>> import numpy as np
     >>> import lean_nn.functional as F
-    >>> F.cross_entropy(np.zeros((1, 4)), np.array([2])).item() == np.log(4.0)
-    True
+    >>> round(F.cross_entropy(np.zeros((1, 4)), np.array([2])).item(), 4)
+    1.3863
     """
     op = "cross_entropy"
     _check_reduction(op, reduction)

@@ -183,7 +183,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, seed: Any = None) -> 
     >>> import numpy as np
     >>> import lean_nn.functional as F
     >>> F.dropout(np.ones(8), 0.5, seed=1).numpy()
-    array([2., 2., 0., 2., 0., 0., 0., 2.])
+    array([2., 2., 2., 0., 0., 2., 2., 2.])
     """
     x = as_tensor(x, op="dropout")
     if not 0 <= p <= 1:

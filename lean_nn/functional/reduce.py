@@ -149,8 +149,8 @@ def logsumexp(x: Any, dim: int | Sequence[int], keepdim: bool = False) -> Tensor
     --------
     >>> import numpy as np
     >>> import lean_nn.functional as F
-    >>> F.logsumexp(np.array([1000.0, 1000.0]), 0).item() - 1000 == np.log(2.0).item()
-    True
+    >>> round(F.logsumexp(np.array([1000.0, 1000.0]), 0).item(), 4)
+    1000.6931
     """
     x = as_tensor(x, op="logsumexp")
     axes = axes_of("logsumexp", dim, x.ndim)
