@@ -352,11 +352,15 @@ INTEGER = "must be an integer; got {!r}; use an int or a tuple of ints"
         (
             lambda: F.max_pool2d(X, 3, dilation=2),
             ValueError,
-            "max_pool: kernel (3, 3) with dilation (2, 2) spans (5, 5), larger than padded input (4, 6) on spatial axis 0; "
-            "reduce kernel or dilation, or add padding",
+            "max_pool: kernel (3, 3) with dilation (2, 2) spans (5, 5), larger than padded input (4, 6) "
+            "on spatial axis 0; reduce kernel or dilation, or add padding",
         ),
         (lambda: F.max_pool2d(X, 0), ValueError, "max_pool: kernel must be at least 1; got (0, 0); use integers >= 1"),
-        (lambda: F.avg_pool2d(X, 2, 0), ValueError, "avg_pool: stride must be at least 1; got (0, 0); use integers >= 1"),
+        (
+            lambda: F.avg_pool2d(X, 2, 0),
+            ValueError,
+            "avg_pool: stride must be at least 1; got (0, 0); use integers >= 1",
+        ),
         (
             lambda: F.max_pool2d(X, 2, dilation=0),
             ValueError,
@@ -405,13 +409,14 @@ INTEGER = "must be an integer; got {!r}; use an int or a tuple of ints"
         (
             lambda: F.max_pool3d(np.zeros((2, 2)), 1),
             ValueError,
-            "max_pool: input must be (*spatial), (channels, *spatial) or (batch, channels, *spatial) with 3 spatial axes; "
-            "got shape (2, 2); reshape it or change the kernel",
+            "max_pool: input must be (*spatial), (channels, *spatial) or (batch, channels, *spatial) "
+            "with 3 spatial axes; got shape (2, 2); reshape it or change the kernel",
         ),
         (
             lambda: F.max_pool2d(X.astype(np.float16), 2),
             TypeError,
-            "max_pool: data of float32, float64, object, int64, bool is needed; got float16; convert to float32 or float64",
+            "max_pool: data of float32, float64, object, int64, bool is needed; got float16; "
+            "convert to float32 or float64",
         ),
         (
             lambda: F.max_pool2d(np.zeros((1, 1, 4, 4), np.int64), 2),
@@ -466,7 +471,7 @@ def test_sizes_that_overflow_are_refused_before_anything_is_allocated(huge):
         lambda: F.avg_pool2d(X, 2, 1, padding=huge),
         lambda: F.adaptive_avg_pool2d(X, huge),
     ):
-        with pytest.raises(ValueError, match="use smaller sizes|larger than padded input"):
+        with pytest.raises(ValueError, match=r"use smaller sizes|larger than padded input"):
             call()
     assert F.max_pool2d(X, 2, stride=huge if huge < 2**60 else 2**59).shape == (1, 1, 1, 1)
 
@@ -483,10 +488,10 @@ def test_winners_of_another_input_are_refused():
         gather_at(np.zeros((1, 1, 4)), idx)
     with pytest.raises(IndexError, match=r"scatter_add_at: indices must be in \[-1, 4\); got \[0, 9\]"):
         scatter_add_at(np.zeros((1, 1, 2)), idx, spatial=(4,))
-    words = "gather_at: array and index must share (batch, channels); got (1, 2, 4) and (1, 1, 2); use the index of this input"
+    words = "gather_at: array and index must share (batch, channels); got (1, 2, 4) and (1, 1, 2); "
     with pytest.raises(ValueError) as error:
         gather_at(np.zeros((1, 2, 4)), idx)
-    assert str(error.value) == words
+    assert str(error.value) == words + "use the index of this input"
     with pytest.raises(TypeError, match="gather_at: indices are int64; got float64"):
         gather_at(np.zeros((1, 1, 4)), np.zeros((1, 1, 2)))
 

@@ -353,8 +353,8 @@ def smooth_max_pool2d(
 
     Examples
     --------
-    >>> import numpy as np, lean_nn as ln
-    >>> round(ln.functional.smooth_max_pool2d(np.ones((1, 2, 2)), 2, 1.0).item() - np.log(4.0), 12)
+    >>> import math, numpy as np, lean_nn as ln
+    >>> round(ln.functional.smooth_max_pool2d(np.ones((1, 2, 2)), 2, 1.0).item() - math.log(4), 12)
     1.0
     """
     return _pool_smooth(x, beta, strided("smooth_max_pool", 2, kernel_size, stride, padding))
@@ -367,8 +367,8 @@ def smooth_max_pool3d(
 
     Examples
     --------
-    >>> import numpy as np, lean_nn as ln
-    >>> round(ln.functional.smooth_max_pool3d(np.ones((1, 2, 2, 2)), 2, -1.0).item() + np.log(8.0), 12)
+    >>> import math, numpy as np, lean_nn as ln
+    >>> round(ln.functional.smooth_max_pool3d(np.ones((1, 2, 2, 2)), 2, -1.0).item() + math.log(8), 12)
     1.0
     """
     return _pool_smooth(x, beta, strided("smooth_max_pool", 3, kernel_size, stride, padding))
