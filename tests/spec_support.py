@@ -115,13 +115,18 @@ rngs = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
 @st.composite
-def strided(draw, max_rank: int = 3, ceil: bool = True):
-    """``(window, in_spatial)`` of any legal strided geometry, empty windows included."""
+def strided(draw, max_rank: int = 3, ceil: bool = True, like_torch: bool = False):
+    """``(window, in_spatial)`` of any legal strided geometry, empty windows included.
+
+    ``like_torch``: only what PyTorch's pooling accepts, padding on both sides alike and at most half the kernel.
+    """
     d = draw(st.integers(1, max_rank))
     kernel = tuple(draw(st.integers(1, 3)) for _ in range(d))
     stride = tuple(draw(st.integers(1, 3)) for _ in range(d))
     dilation = tuple(draw(st.integers(1, 2)) for _ in range(d))
     pads = tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in range(d))
+    if like_torch:
+        pads = tuple((min(a, k // 2),) * 2 for (a, _), k in zip(pads, kernel, strict=True))
     spans = [r * (k - 1) + 1 for k, r in zip(kernel, dilation, strict=True)]
     least = [max(1, n - a - b) for n, (a, b) in zip(spans, pads, strict=True)]
     spatial = tuple(draw(st.integers(n, n + (4 if d < 3 else 1))) for n in least)
@@ -146,13 +151,14 @@ def pooling(draw):
 
 
 @st.composite
-def convolution(draw, max_rank: int = 3):
-    """``(x shape, w shape, parameters)`` of any legal convolution, rank 0 included."""
-    window, spatial = draw(strided(max_rank, ceil=False))
-    if draw(st.integers(0, 9)) == 0:
+def convolution(draw, max_rank: int = 3, like_torch: bool = False):
+    """``(x shape, w shape, parameters)`` of any legal convolution, rank 0 included (unless ``like_torch``)."""
+    window, spatial = draw(strided(max_rank, ceil=False, like_torch=like_torch))
+    if not like_torch and draw(st.integers(0, 9)) == 0:
         window, spatial = Strided((), (), (), ()), ()
-    groups, per_group, out = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(0, 2))
-    batch = draw(st.integers(0, 2))
+    least = int(like_torch)
+    groups, per_group, out = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(least, 2))
+    batch = draw(st.integers(least, 2))
     x_shape = (batch, groups * per_group, *spatial)
     w_shape = (groups * out, per_group, *window.kernel)
     params = {"stride": window.stride, "padding": window.padding, "dilation": window.dilation, "groups": groups}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -145,7 +146,8 @@ CONV_ERRORS = [
      "conv: input channels must equal groups x weight channels; got 4 channels, groups 1, weight channels 3; "
      "change the weight or groups"),
     (lambda: spec.conv(x(1, 4, 5), x(3, 2, 3), groups=2),
-     "conv: output channels must be a multiple of groups; got 3 output channels, groups 2; change the weight or groups"),
+     "conv: output channels must be a multiple of groups; got 3 output channels, groups 2; "
+     "change the weight or groups"),
     (lambda: spec.conv(x(1, 4, 5), x(3, 2, 3), groups=0),
      "conv: groups must be an integer of at least 1; got 0; use 1 for no groups"),
     (lambda: spec.conv(x(1, 4, 5), x(3, 4, 3), x(2)),
@@ -229,5 +231,5 @@ def test_adaptive_bins_cover_the_axis(n, out):
     bins = [(geometry.adaptive_start(n, out, i), geometry.adaptive_end(n, out, i)) for i in range(out)]
     assert bins[0][0] == 0 and bins[-1][1] == n
     assert all(a < b for a, b in bins)
-    assert all(b >= c for (_, b), (c, _) in zip(bins[:-1], bins[1:], strict=True))
+    assert all(b >= c for (_, b), (c, _) in itertools.pairwise(bins))
     assert bins == [(int(np.floor(i * n / out)), int(np.ceil((i + 1) * n / out))) for i in range(out)]

@@ -58,11 +58,11 @@ def test_fractions_are_exact_or_refused():
     assert scalar.sqrt(Q(9, 4)) == Q(3, 2) and scalar.pow(Q(8, 27), Q(2, 3)) == Q(4, 9)
     assert scalar.pow(Q(2), -3) == Q(1, 8) and isinstance(scalar.pow(2, -3), Q)
     for name in UNARY:
-        with pytest.raises(TypeError, match=f"^{name}: no exact value for Fraction; convert to float or Interval$"):
+        with pytest.raises(TypeError, match=f"{name}: no exact value for Fraction; convert to float or Interval"):
             getattr(scalar, name)(Q(2, 3))
-    with pytest.raises(TypeError, match="^pow: no exact value for Fraction; convert to float or Interval$"):
+    with pytest.raises(TypeError, match=r"^pow: no exact value for Fraction; convert to float or Interval$"):
         scalar.pow(Q(2), Q(1, 2))
-    with pytest.raises(TypeError, match="^sqrt: no exact value for Fraction; convert to float or Interval$"):
+    with pytest.raises(TypeError, match=r"^sqrt: no exact value for Fraction; convert to float or Interval$"):
         scalar.sqrt(Q(-4))
 
 
@@ -82,7 +82,8 @@ def test_extremes_and_signs():
 
 
 @pytest.mark.parametrize("name", [n for n in spec.__dict__ if n in {
-    "exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sigmoid", "normal_cdf", "normal_pdf", "square", "reciprocal",
+    "exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sigmoid", "normal_cdf", "normal_pdf", "square",
+    "reciprocal",
     "gelu", "gelu_tanh", "silu", "hardsigmoid", "hardswish", "relu", "abs", "neg",
 }])  # fmt: skip
 @pytest.mark.parametrize("x", [0.3, 1.7, 4.0])
