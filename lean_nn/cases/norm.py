@@ -1,0 +1,96 @@
+"""Cases of standardisation, dropout, and the look-ups of losses."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lean_nn.cases import Array, Case, Make, normal, uniform
+
+Rng = np.random.Generator
+DType = np.dtype[Any]
+Shape = tuple[int, ...]
+
+GEOMETRY = (
+    ("batch", (4, 3), (0,)), ("images", (2, 3, 2, 2), (0, 2, 3)), ("layer", (3, 6), (1,)), ("groups", (2, 2, 6), (2,)),
+    ("all", (2, 4), (0, 1)), ("no group", (4, 0), (0,)),
+)  # fmt: skip
+
+
+def _statistics(shape: Shape, axes: Shape) -> Shape:
+    return tuple(1 if a in axes else n for a, n in enumerate(shape))
+
+
+def _tangent(shape: Shape, axes: Shape) -> Make:
+    """A tangent, and z and rstd in general position: the rules hold whatever z and rstd are."""
+
+    def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
+        rstd = uniform(rng, dtype, 0.5, 2.0, *_statistics(shape, axes))
+        return normal(rng, dtype, *shape), normal(rng, dtype, *shape), rstd
+
+    return make
+
+
+def _cotangents(shape: Shape, axes: Shape) -> Make:
+    def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
+        group = _statistics(shape, axes)
+        g = normal(rng, dtype, *shape), normal(rng, dtype, *group), normal(rng, dtype, *group)
+        return *g, normal(rng, dtype, *shape), uniform(rng, dtype, 0.5, 2.0, *group)
+
+    return make
+
+
+def _data(shape: Shape) -> Make:
+    return lambda rng, dtype: (normal(rng, dtype, *shape),)
+
+
+STANDARD = [
+    case
+    for label, shape, axes in GEOMETRY
+    for case in (
+        Case(label, "standardize", _data(shape), {"axes": axes, "eps": 1e-5}),
+        Case(label, "standardize_tangent", _tangent(shape, axes), {"axes": axes}),
+        Case(label, "standardize_transpose", _cotangents(shape, axes), {"axes": axes}),
+    )
+]
+
+
+def _seeded(shape: Shape, seed: int) -> Make:
+    return lambda rng, dtype: (normal(rng, dtype, *shape), np.array(seed, np.int64))
+
+
+DROPOUT = [
+    Case(f"p {p} seed {seed}", "dropout", _seeded((5, 7), seed), {"p": p})
+    for p, seed in ((0.0, 0), (0.5, 1), (0.25, -1), (0.9, 2**63 - 1))
+]
+
+
+def _look_up(shape: Shape, idx_shape: Shape, axis: int) -> Make:
+    def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
+        idx = rng.integers(0, shape[axis], idx_shape)
+        idx[rng.random(idx_shape) < 0.3] = -100
+        return normal(rng, dtype, *shape), idx
+
+    return make
+
+
+def _put(shape: Shape, size: int) -> Make:
+    def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
+        idx = rng.integers(0, size, shape)
+        idx[rng.random(shape) < 0.3] = -100
+        return normal(rng, dtype, *shape), idx
+
+    return make
+
+
+LOOK_UPS = [
+    Case("classes", "pick", _look_up((5, 4), (5, 1), 1), {"axis": 1, "ignore": -100}),
+    Case("pixels", "pick", _look_up((2, 4, 3), (2, 1, 3), 1), {"axis": 1, "ignore": -100}),
+    Case("weights", "pick", _look_up((4,), (9,), 0), {"axis": 0, "ignore": -100}),
+    Case("classes", "unpick", _put((5, 1), 4), {"axis": 1, "size": 4, "ignore": -100}),
+    Case("weights", "unpick", _put((prod((3, 3)),), 4), {"axis": 0, "size": 4, "ignore": -100}),
+]
+
+CASES = [*STANDARD, *DROPOUT, *LOOK_UPS]
