@@ -49,29 +49,29 @@ def narrow(int n):
     return before
 
 
-def _cgroup_quota():
+def _cgroup_quota(str root):
     """The container's CPU quota in cores, or infinity."""
     try:
-        with open("/sys/fs/cgroup/cpu.max") as file:
+        with open(f"{root}/cpu.max") as file:
             quota, period = file.read().split()
         return math.inf if quota == "max" else int(quota) / int(period)
     except (OSError, ValueError):
         pass
     try:
-        with open("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") as file:
+        with open(f"{root}/cpu/cpu.cfs_quota_us") as file:
             quota = int(file.read())
-        with open("/sys/fs/cgroup/cpu/cpu.cfs_period_us") as file:
+        with open(f"{root}/cpu/cpu.cfs_period_us") as file:
             period = int(file.read())
         return math.inf if quota <= 0 else quota / period
     except (OSError, ValueError, ZeroDivisionError):
         return math.inf
 
 
-def default_num_threads():
+def default_num_threads(str cgroup="/sys/fs/cgroup"):
     """min(affinity, cgroup quota rounded up, OMP_NUM_THREADS), at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    limits = [cores, _cgroup_quota()]
+    limits = [cores, _cgroup_quota(cgroup)]
     if asked.isdigit() and int(asked) > 0:
         limits.append(int(asked))
     return max(1, math.ceil(min(limits)))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
-import io
-import math
 import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,33 +105,27 @@ def test_counts_that_are_no_whole_numbers(setter: Callable[[Any], Any], n: Any) 
 @pytest.mark.parametrize(
     ("files", "cores"),
     [
-        ({"/sys/fs/cgroup/cpu.max": "150000 100000\n"}, 2),
-        ({"/sys/fs/cgroup/cpu.max": "50000 100000\n"}, 1),
-        ({"/sys/fs/cgroup/cpu.max": "max 100000\n"}, math.inf),
-        ({"/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "100000", "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, 1),
-        ({"/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1", "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, math.inf),
-        ({"/sys/fs/cgroup/cpu.max": "garbage"}, math.inf),
-        ({}, math.inf),
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "max 100000\n"}, 64),
+        ({"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": "100000"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
+        ({"cpu/cpu.cfs_quota_us": "5", "cpu/cpu.cfs_period_us": "0"}, 64),
+        ({"cpu.max": "garbage"}, 64),
+        ({}, 64),
     ],
 )
 def test_default_respects_the_containers_quota(
-    monkeypatch: pytest.MonkeyPatch, files: dict[str, str], cores: float
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: dict[str, str], cores: int
 ) -> None:
-    real = builtins.open
-
-    def fake(path: Any, *args: Any, **options: Any) -> Any:
-        if str(path).startswith("/sys/fs/cgroup"):
-            if str(path) not in files:
-                raise FileNotFoundError(path)
-            return io.StringIO(files[str(path)])
-        return real(path, *args, **options)
-
-    monkeypatch.setattr(builtins, "open", fake)
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert compiled.default_num_threads() == min(64, cores)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1,2")
-    assert compiled.default_num_threads() == 1
+    assert compiled.default_num_threads(str(tmp_path)) == cores
+    monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
+    assert compiled.default_num_threads(str(tmp_path)) == min(cores, 3)
 
 
 # --- results do not depend on them ---
