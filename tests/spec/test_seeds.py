@@ -34,17 +34,13 @@ SMOOTH_TANGENT, SMOOTH_COTANGENT = [[8.0, 4.0]], [[2.0]]
 
 
 def resolve(name: str):
-    """The object of a dotted name: the longest module, then attributes."""
-    parts = SEED_NAMES[name].split(".")
-    for cut in range(len(parts), 0, -1):
-        try:
-            found = import_module(".".join(parts[:cut]))
-        except ModuleNotFoundError:
-            continue
-        for attribute in parts[cut:]:
-            found = getattr(found, attribute)
-        return found
-    raise AssertionError(name)
+    """The object of a dotted name: attributes first, since a function may have the name of its module."""
+    first, *rest = SEED_NAMES[name].split(".")
+    found, path = import_module(first), first
+    for part in rest:
+        path = f"{path}.{part}"
+        found = getattr(found, part) if hasattr(found, part) else import_module(path)
+    return found
 
 
 def plain(value):
