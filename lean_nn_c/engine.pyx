@@ -42,6 +42,8 @@ cimport numpy as cnp
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint64_t
 
+from lean_nn_c.memory cimport empty_array
+
 import numpy as np
 
 cnp.import_array()
@@ -265,7 +267,7 @@ cdef object lane_output(tuple args):
                         return None
     elif len(args) != 1:
         return None
-    return cnp.PyArray_EMPTY(cnp.PyArray_NDIM(first), cnp.PyArray_DIMS(first), kind, 0)
+    return empty_array(cnp.PyArray_NDIM(first), cnp.PyArray_DIMS(first), kind)
 
 
 cdef object apply(Primitive prim, tuple args, dict params):

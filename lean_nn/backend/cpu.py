@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from lean_nn.primitive import Aval, Primitive, missing_kernel
+from lean_nn_c import memory
 
 
 def allocate(aval: Aval) -> np.ndarray[Any, Any]:
     """An uninitialised output array."""
-    return np.empty(aval.shape, aval.dtype)
+    return memory.empty(aval.shape, aval.dtype)
 
 
 class Cpu:
