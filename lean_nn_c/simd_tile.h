@@ -46,8 +46,8 @@ LNN_INLINE void LNN_NAME(lnn_body)(const int mr, const int nv, ptrdiff_t kn,
     }
 }
 
-/* The tile of mr rows (1..6) and nv vectors (1..lnn_vectors). */
-static void LNN_NAME(lnn_tile)(int mr, int nv, ptrdiff_t kn,
+/* The tile of mr rows (1..6) and nv vectors (1..lnn_vectors). Not inlined: the caller's values would take its registers. */
+static __attribute__((noinline)) void LNN_NAME(lnn_tile)(int mr, int nv, ptrdiff_t kn,
                                const T *const *arow, const int64_t *aoff, const T *b, const int64_t *boff,
                                const T *start, int add, T *out, ptrdiff_t ldo)
 {
@@ -116,7 +116,7 @@ LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn,
 }
 
 /* The dot tile of mr (1..4) by nr (1..3) rows. */
-static void LNN_NAME(lnn_dots)(int mr, int nr, ptrdiff_t kn, const T *const *arow, const T *const *brow,
+static __attribute__((noinline)) void LNN_NAME(lnn_dots)(int mr, int nr, ptrdiff_t kn, const T *const *arow, const T *const *brow,
                                int add, T *out, ptrdiff_t ldo, ptrdiff_t ldn)
 {
 #define CASE(m, n) case (m) * 4 + (n): LNN_NAME(lnn_dot_body)(m, n, kn, arow, brow, add, out, ldo, ldn); return

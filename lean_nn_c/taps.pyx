@@ -29,7 +29,7 @@ from lean_nn_c._types cimport real
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
-    BLOCK = 512             # terms of a partial sum, about
+    BLOCK = 640             # terms of a partial sum, about
     ROWS = 96               # rows of A worked on together: ROWS x BLOCK values stay in the second-level cache
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
 
@@ -67,10 +67,10 @@ cdef Block block_at(const Taps* t, int64_t index) noexcept nogil:
 
 cdef void split_terms(Taps* t) noexcept nogil:
     """How the sum over (channel, tap) is cut into blocks; independent of the number of threads."""
-    t.together = max(BLOCK // t.count, 1) if t.count <= BLOCK else 0
+    t.together = BLOCK // t.count
     if t.together:
-        t.together = min(t.together, max(t.channels, 1))
-        t.blocks = (t.channels + t.together - 1) // t.together
+        t.blocks = max((t.channels + t.together - 1) // t.together, 1)
+        t.together = max((t.channels + t.blocks - 1) // t.blocks, 1)        # blocks of about one size
     else:
         t.blocks = t.channels * ((t.count + BLOCK - 1) // BLOCK)
     t.blocks = max(t.blocks, 1)         # no channels at all: one empty block writes the bias
