@@ -7,7 +7,7 @@ from pathlib import Path
 
 import lean_nn  # noqa: F401  # registers every primitive
 from lean_nn.accuracy import bound_text
-from lean_nn.primitive import Gamma, registry
+from lean_nn.primitive import Gamma, Within, registry
 
 TARGET = Path(__file__).with_name("numerics.md")
 HEAD = """\
@@ -23,6 +23,8 @@ With u = 2⁻²⁴ for float32 and 2⁻⁵³ for float64, y the exact result for
 - **γₙ·Σ|terms|**: |ŷ − y| ≤ γₙ·p(|args|), where p is the primitive itself and γₙ = n·u / (1 − n·u): the classical
   bound of a sum of n products, in whatever order it is formed. n is in the last column. (A product that underflows
   adds less than the smallest positive number of the type.)
+- **another formula**: |ŷ − y| is at most its value. K counts the roundings of a sum; where it is not given, it is about 30
+  and grows with the sum's length divided by 512 (`lean_nn/ops/norm.py`).
 
 Sums and products have a fixed order, which depends on the shapes alone. So the bits are the same on every run, for
 every number of threads. They may differ between instruction-set levels, because a fused multiply-add rounds once
@@ -45,8 +47,11 @@ def text() -> str:
         if prim.view is not None:
             views.append(f"`{name}`")
             continue
-        n = prim.accuracy.n if isinstance(prim.accuracy, Gamma) else ""
-        rows.append(f"| `{name}` | {bound_text(prim.accuracy)} | {n} |")
+        accuracy = prim.accuracy
+        n = accuracy.n if isinstance(accuracy, Gamma) else ""
+        bound = (accuracy.bound.__doc__ or "none stated") if isinstance(accuracy, Within) else bound_text(accuracy)
+        cell = bound.rstrip(".").replace("|", r"\|")  # a bare bar would end the cell
+        rows.append(f"| `{name}` | {cell} | {n} |")
     return HEAD + "\n".join(rows) + "\n" + WITHOUT_ROUNDING.format(", ".join(views))
 
 

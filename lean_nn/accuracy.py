@@ -112,10 +112,10 @@ def _units(
         return [[accuracy.ulps * _ulp(_size(v), d) for v in y.reshape(-1)] for y, d in zip(exact, dtypes, strict=True)]
     if isinstance(accuracy, Gamma):
         avals = [Aval(array.shape, array.dtype) for array in arrays]
-        sizes = _spec(prim, tuple(np.abs(a) if a.dtype in FLOATS else a for a in arrays), params, _exactly)
+        sizes = reference(prim, tuple(np.abs(a) if a.dtype in FLOATS else a for a in arrays), params)
         gamma = _gamma(accuracy.terms(*avals, **params), dtypes[0])
         tiny = float(np.finfo(dtypes[0]).smallest_subnormal)  # a product may underflow
-        return [[gamma * float(v) + tiny for v in y.reshape(-1)] for y in sizes]
+        return [[gamma * _size(v) + tiny for v in y.reshape(-1)] for y in sizes]
     if isinstance(accuracy, Within):
         with np.errstate(all="ignore"):  # what is not finite is compared as such
             bounds = accuracy.bound(float(np.finfo(dtypes[0]).eps) / 2, *_wide(arrays), **params)

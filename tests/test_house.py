@@ -109,7 +109,7 @@ def test_every_pyx_has_a_matching_stub(path: Path) -> None:
     assert not lies, f"{stub.name} promises {sorted(lies)}, which {path.name} does not have"
 
 
-INTERNAL = {"Sweep"}  # extension types that Cython exports though only their own module uses them
+INTERNAL = {"Block", "Sweep"}  # extension types that Cython exports though only their own module uses them
 
 SOURCES = [*PYTHON, *PYX, *sorted((ROOT / "lean_nn_c").glob("*.h")), *sorted((ROOT / "tests").rglob("*.py")),
            *sorted((ROOT / "benches").rglob("*.py")), ROOT / "setup.py"]  # fmt: skip

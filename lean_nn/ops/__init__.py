@@ -8,6 +8,7 @@
 ``norm``         standardize and its tangent, from which the normalisations are made
 ``dropout``      seeded
 ``linear``       matmul
+``loss``         look-ups that skip an ignored index
 ``conv``         conv, conv_input, conv_weight; unfold and fold
 ``pool``         max, average and their transposes; ``smooth_pool`` the smooth maximum
 ``shape``        reshape, transpose, slice, pad, concat, flip

@@ -101,6 +101,6 @@ def _softplus_rule(t: Any, y: Any, x: Any, *, beta: float, threshold: float) -> 
 silu: Primitive = unary("silu", _silu_rule, Ulps(3.5))
 gelu: Primitive = unary("gelu", _gelu_rule, Ulps(5))
 gelu_tanh: Primitive = unary(
-    "gelu_tanh", _gelu_tanh_rule, Gamma(lambda x: 12)
+    "gelu_tanh", _gelu_tanh_rule, Gamma(lambda x: 12, "12")
 )  # in the far lower tail the argument's rounding is magnified, hence not so many ulps of y
 softplus: Primitive = unary("softplus", _softplus_rule, Ulps(4), numbers=("beta", "threshold"))

@@ -51,7 +51,7 @@ sum = primitive(
     cpu=lambda x, *, out, axes, keepdims: kernels.sum(x, out, axes),
     linear=(0,),
     vjp=(lambda g, y, x, *, axes, keepdims: spread(g, x.shape, axes),),
-    accuracy=Gamma(lambda x, *, axes, keepdims: kernels.sum_roundings(x.shape, axes)),
+    accuracy=Gamma(lambda x, *, axes, keepdims: kernels.sum_roundings(x.shape, axes), "roundings of a blocked sum"),
 )
 
 

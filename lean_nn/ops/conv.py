@@ -85,7 +85,7 @@ conv: Primitive = primitive(
         lambda g, y, x, w, b=None, **geometry: conv_weight(x, g, kernel=w.shape[2:], **geometry),
         _bias_cotangent,
     ),
-    accuracy=Gamma(lambda x, w, b=None, **_: prod(w.shape[1:]) + 1),
+    accuracy=Gamma(lambda x, w, b=None, **_: prod(w.shape[1:]) + 1, "C/groups · cells of the kernel + 1"),
 )
 
 # --- conv_input ---
@@ -109,7 +109,7 @@ conv_input: Primitive = primitive(
         lambda g, y, y_bar, w, *, spatial, **geometry: conv(g, w, **geometry),
         lambda g, y, y_bar, w, *, spatial, **geometry: conv_weight(g, y_bar, kernel=w.shape[2:], **geometry),
     ),
-    accuracy=Gamma(lambda y_bar, w, *, groups, **_: w.shape[0] // groups * prod(w.shape[2:])),
+    accuracy=Gamma(lambda y_bar, w, *, groups, **_: w.shape[0] // groups * prod(w.shape[2:]), "O/groups · cells of the kernel"),
 )
 
 # --- conv_weight ---
@@ -133,7 +133,7 @@ conv_weight: Primitive = primitive(
         lambda g, y, x, y_bar, *, kernel, **geometry: conv_input(y_bar, g, spatial=x.shape[2:], **geometry),
         lambda g, y, x, y_bar, *, kernel, **geometry: conv(x, g, **geometry),
     ),
-    accuracy=Gamma(lambda x, y_bar, **_: x.shape[0] * prod(y_bar.shape[2:])),
+    accuracy=Gamma(lambda x, y_bar, **_: x.shape[0] * prod(y_bar.shape[2:]), "N · positions of the output"),
 )
 
 # --- unfold and fold ---
@@ -168,5 +168,5 @@ fold: Primitive = primitive(
     cpu=cpu_conv.fold,
     linear=(0,),
     vjp=(lambda g, y, cols, *, spatial, **window: unfold(g, **window),),
-    accuracy=Gamma(lambda cols, *, kernel, **_: prod(kernel)),
+    accuracy=Gamma(lambda cols, *, kernel, **_: prod(kernel), "cells of the kernel"),
 )

@@ -80,7 +80,7 @@ scatter_add = primitive(
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda h, y, g, idx, *, axis, size: gather(h, idx, axis=axis), NONDIFF),
-    accuracy=Gamma(lambda g, idx, *, axis, size: idx.shape[axis]),
+    accuracy=Gamma(lambda g, idx, *, axis, size: idx.shape[axis], "indices along the axis"),
 )
 
 # --- take and take_transpose ---
@@ -131,5 +131,5 @@ take_transpose = primitive(
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda h, y, g, idx, *, axis, size: take(h, idx, axis=axis), NONDIFF),
-    accuracy=Gamma(lambda g, idx, *, axis, size: prod(idx.shape)),
+    accuracy=Gamma(lambda g, idx, *, axis, size: prod(idx.shape), "indices"),
 )

@@ -57,5 +57,5 @@ matmul: Primitive = primitive(
     cpu=cpu_linear.matmul,
     linear=(0, 1),
     vjp=(_left, _right),
-    accuracy=Gamma(lambda a, b, *, ta=False, tb=False: a.shape[-2 if ta else -1]),
+    accuracy=Gamma(lambda a, b, *, ta=False, tb=False: a.shape[-2 if ta else -1], "terms of a product"),
 )

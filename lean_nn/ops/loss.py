@@ -71,5 +71,5 @@ unpick: Primitive = primitive(
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda h, y, g, idx, *, axis, size, ignore: pick(h, idx, axis=axis, ignore=ignore), NONDIFF),
-    accuracy=Gamma(lambda g, idx, *, axis, size, ignore: idx.shape[axis]),
+    accuracy=Gamma(lambda g, idx, *, axis, size, ignore: idx.shape[axis], "indices along the axis"),
 )

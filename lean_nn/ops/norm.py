@@ -76,6 +76,7 @@ def _mean(x: Any, axes: Shape) -> Any:
 
 
 def _standardize_bound(u: float, x: Any, *, axes: Shape, eps: float) -> tuple[Any, Any, Any]:
+    """mean: K·u·mean|x| = e; rstd: r·(K·u + (r·e)²); z: both carried through (x − mean)·rstd, and 3 roundings."""
     k = _sums(x.shape, axes)
     if u < 1e-10:  # in double the partial sums are not wider than the data
         k += prod(x.shape[a] for a in axes) / 512 + x.shape[0]
@@ -86,12 +87,14 @@ def _standardize_bound(u: float, x: Any, *, axes: Shape, eps: float) -> tuple[An
 
 
 def _tangent_bound(u: float, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, Any, Any]:
+    """K·u·rstd·(|t| + mean|t| + |z|·mean|z·t|); the other two results K·u·mean|t| and K·u·rstd²·mean|z·t|."""
     k = (_sums(t.shape, axes) + prod(t.shape[a] for a in axes) / 512 + t.shape[0]) * u
     t_mean, zt_mean = _mean(np.abs(t), axes), _mean(np.abs(z * t), axes)
     return k * np.abs(r) * (np.abs(t) + t_mean + np.abs(z) * zt_mean), k * t_mean, k * r * r * zt_mean
 
 
 def _transpose_bound(u: float, g: Any, g_mean: Any, g_rstd: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+    """that of the tangent, and 8·u·(|mean's cotangent| + |rstd's|·rstd²·|z|)/n."""
     n = prod(g.shape[a] for a in axes)
     own = _tangent_bound(u, g, z, r, axes=axes)[0]
     return own + 8 * u * (np.abs(g_mean) + np.abs(g_rstd) * r * r * np.abs(z)) / n
