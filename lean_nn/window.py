@@ -233,10 +233,8 @@ def conv_window(
     for name, values in (("kernel", kernel), ("stride", strides), ("dilation", dilations)):
         check_at_least(op, name, values, 1)
     if isinstance(padding, str):
-        pads = named_padding(op, padding, kernel, strides, dilations)
-    else:
-        pads = pad_pairs(op, padding, d)
-    return Window(kernel, strides, pads, dilations)
+        return Window(kernel, strides, named_padding(op, padding, kernel, strides, dilations), dilations)
+    return Window(kernel, strides, pad_pairs(op, padding, d), dilations)
 
 
 def conv_spatial(

@@ -43,7 +43,7 @@ class Primitive:
 class Node:
     id: int
     prim: Primitive
-    inputs: tuple[Any, ...]
+    inputs: tuple[Any, ...] | None
     params: dict[str, Any]
     saved: tuple[Any, ...] | None
     avals: tuple[tuple[tuple[int, ...], Any], ...] | None
@@ -58,7 +58,11 @@ class Box:
     grad: Any
 
 def install(
-    tensor: type, boxes: Callable[..., Any], evaluator: Callable[..., Any], forward: Callable[..., Any], zeros_of: Callable[..., Any]
+    tensor: type,
+    boxes: Callable[..., Any],
+    evaluator: Callable[..., Any],
+    forward: Callable[..., Any],
+    zeros_of: Callable[..., Any],
 ) -> None: ...
 def install_add(primitive: Primitive) -> None: ...
 def wrap(data: Any, mask: int = 0) -> Any: ...

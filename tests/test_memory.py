@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import lean_nn as ln
-import lean_nn.functional as F
 import numpy as np
 import pytest
+
+import lean_nn as ln
+import lean_nn.functional as F
 from lean_nn_c import memory
 
 MB = 1 << 20

@@ -8,10 +8,11 @@ import threading
 import weakref
 from fractions import Fraction
 
-import lean_nn as ln
-import lean_nn.functional as F
 import numpy as np
 import pytest
+
+import lean_nn as ln
+import lean_nn.functional as F
 
 
 def recorded() -> tuple[ln.Tape, ln.Tensor, ln.Tensor, ln.Tensor]:

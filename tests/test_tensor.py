@@ -6,9 +6,10 @@ import copy
 import pickle
 from fractions import Fraction
 
-import lean_nn as ln
 import numpy as np
 import pytest
+
+import lean_nn as ln
 
 
 def test_dtypes_are_kept() -> None:

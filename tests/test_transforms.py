@@ -7,10 +7,11 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-import lean_nn as ln
-import lean_nn.functional as F
 import numpy as np
 import pytest
+
+import lean_nn as ln
+import lean_nn.functional as F
 
 
 def d_forward(f: Callable[..., Any]) -> Callable[..., Any]:

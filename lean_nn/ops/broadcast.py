@@ -11,7 +11,7 @@ import numpy as np
 
 from lean_nn import spec
 from lean_nn.ops.shape import reshape
-from lean_nn.primitive import Aval, Exact, Gamma, check_float, primitive
+from lean_nn.primitive import Aval, Exact, Gamma, Primitive, check_float, primitive
 from lean_nn_c import reduce as kernels
 
 Shape = tuple[int, ...]
@@ -44,7 +44,7 @@ def spread(g: Any, shape: Shape, axes: Shape) -> Any:
     return broadcast_to(reshape(g, shape=without(shape, axes, True)), shape=shape)
 
 
-sum = primitive(
+sum: Primitive = primitive(
     "sum",
     abstract=_sum_abstract,
     spec=spec.sum,
@@ -74,7 +74,7 @@ def _broadcast_abstract(x: Aval, *, shape: Shape) -> Aval:
     return Aval(shape, x.dtype)
 
 
-broadcast_to = primitive(
+broadcast_to: Primitive = primitive(
     "broadcast_to",
     abstract=_broadcast_abstract,
     spec=spec.broadcast_to,

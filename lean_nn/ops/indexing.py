@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from lean_nn import spec
-from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, check_float, check_index, primitive
+from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, primitive
 from lean_nn_c import index as kernels
 
 
@@ -61,7 +61,7 @@ def _scatter_cpu(g: Any, idx: Any, *, out: Any, axis: int, size: int) -> None:
     kernels.scatter_add(g, idx, out, outer, size, k, inner)
 
 
-gather = primitive(
+gather: Primitive = primitive(
     "gather",
     abstract=_gather_abstract,
     spec=spec.gather,
@@ -72,7 +72,7 @@ gather = primitive(
     accuracy=Exact(),
 )
 
-scatter_add = primitive(
+scatter_add: Primitive = primitive(
     "scatter_add",
     abstract=_scatter_abstract,
     spec=spec.scatter_add,
@@ -112,7 +112,7 @@ def _take_transpose_cpu(g: Any, idx: Any, *, out: Any, axis: int, size: int) -> 
     kernels.take_transpose(g, idx, out, outer, n, idx.size, inner)
 
 
-take = primitive(
+take: Primitive = primitive(
     "take",
     abstract=_take_abstract,
     spec=spec.take,
@@ -123,7 +123,7 @@ take = primitive(
     accuracy=Exact(),
 )
 
-take_transpose = primitive(
+take_transpose: Primitive = primitive(
     "take_transpose",
     abstract=_take_transpose_abstract,
     spec=spec.take_transpose,

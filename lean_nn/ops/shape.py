@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn import spec
-from lean_nn.primitive import Aval, Exact, check_same_float, primitive
+from lean_nn.primitive import Aval, Exact, Primitive, check_same_float, primitive
 
 Shape = tuple[int, ...]
 
@@ -39,7 +39,7 @@ def _reshape_abstract(x: Aval, *, shape: Shape) -> Aval:
     return Aval(shape, x.dtype)
 
 
-reshape = primitive(
+reshape: Primitive = primitive(
     "reshape",
     abstract=_reshape_abstract,
     view=lambda x, *, shape: x.reshape(shape),
@@ -62,7 +62,7 @@ def _inverse(axes: Shape) -> Shape:
     return tuple(axes.index(a) for a in range(len(axes)))
 
 
-transpose = primitive(
+transpose: Primitive = primitive(
     "transpose",
     abstract=_transpose_abstract,
     spec=spec.transpose,
@@ -88,7 +88,8 @@ def _keys(start: Shape, size: Shape, step: Shape) -> tuple[slice_type, ...]:
 
 def _check_cells(op: str, shape: Shape, start: Shape, size: Shape, step: Shape) -> None:
     if not len(shape) == len(start) == len(size) == len(step):
-        raise ValueError(f"{op}: one start, size and step per axis; got {start}, {size}, {step} for shape {shape}; give {len(shape)}")
+        got = f"{start}, {size}, {step} for shape {shape}"
+        raise ValueError(f"{op}: one start, size and step per axis; got {got}; give {len(shape)}")
     for axis, (n, first, count, by) in enumerate(zip(shape, start, size, step, strict=True)):
         last = first + (count - 1) * by
         if count < 0 or by == 0 or (count and not (0 <= first < n and 0 <= last < n)):
@@ -113,7 +114,7 @@ def _unslice_cpu(g: Any, *, out: Any, start: Shape, step: Shape, shape: Shape) -
     out[_keys(start, g.shape, step)] = g
 
 
-slice = primitive(
+slice: Primitive = primitive(
     "slice",
     abstract=_slice_abstract,
     spec=spec.slice,
@@ -123,7 +124,7 @@ slice = primitive(
     accuracy=Exact(),
 )
 
-unslice = primitive(
+unslice: Primitive = primitive(
     "unslice",
     abstract=_unslice_abstract,
     spec=spec.unslice,
@@ -141,7 +142,8 @@ def _concat_abstract(*parts: Aval, axis: int) -> Aval:
         raise ValueError("concat: at least one array is needed; got none; pass a sequence of Tensors")
     first = parts[0]
     if not 0 <= axis < len(first.shape):
-        raise ValueError(f"concat: the axis is one of the arrays'; got {axis} for shape {first.shape}; choose 0 to {len(first.shape) - 1}")
+        last = len(first.shape) - 1
+        raise ValueError(f"concat: the axis is one of the arrays'; got {axis} for shape {first.shape}; choose 0 to {last}")
     for part in parts[1:]:
         if part.dtype != first.dtype:
             check_same_float("concat", first, part)
@@ -166,7 +168,7 @@ def _concat_tangent(i: int, t: Any, y: Any, *parts: Any, axis: int) -> Any:
     return unslice(t, **_place(i, parts, axis), shape=shape)
 
 
-concat = primitive(
+concat: Primitive = primitive(
     "concat",
     abstract=_concat_abstract,
     spec=spec.concat,
@@ -181,7 +183,8 @@ concat = primitive(
 
 def _pad_abstract(x: Aval, *, padding: tuple[tuple[int, int], ...], value: float) -> Aval:
     if len(padding) != len(x.shape) or any(before < 0 or after < 0 for before, after in padding):
-        raise ValueError(f"pad: one pair of sizes, none negative, per axis; got {padding} for shape {x.shape}; use a slice to cut")
+        got = f"{padding} for shape {x.shape}"
+        raise ValueError(f"pad: one pair of sizes, none negative, per axis; got {got}; use a slice to cut")
     return Aval(tuple(n + before + after for n, (before, after) in zip(x.shape, padding, strict=True)), x.dtype)
 
 
@@ -194,7 +197,7 @@ def _unpad(g: Any, shape: Shape, padding: tuple[tuple[int, int], ...]) -> Any:
     return slice(g, start=tuple(before for before, _ in padding), size=shape, step=(1,) * len(shape))
 
 
-pad = primitive(
+pad: Primitive = primitive(
     "pad",
     abstract=_pad_abstract,
     spec=spec.pad,
@@ -211,7 +214,7 @@ def _flip_abstract(x: Aval, *, axes: Shape) -> Aval:
     return x
 
 
-flip = primitive(
+flip: Primitive = primitive(
     "flip",
     abstract=_flip_abstract,
     spec=spec.flip,
