@@ -17,7 +17,7 @@ from lean_nn.autodiff.tape import matching
 from lean_nn.convert import as_array, ones_like, to_boxes, zeros
 from lean_nn.ops import elementwise as ew
 from lean_nn.primitive import FLOATS, OBJECT, GraphError, evaluate
-from lean_nn_c import engine
+from lean_nn_c import engine, sweep
 
 DLPACK_CPU = 1  # DLPack's number for host memory
 AMBIENT = 1  # level 0 of the engine, as a mask: requires_grad
@@ -160,7 +160,7 @@ class Tensor(engine.Box):
         root = matching("backward", self, gradient)
         before = engine.set_recording(create_graph and engine.is_recording())
         try:
-            leaves = engine.pull([(self, root)], AMBIENT, keep=retain_graph or create_graph)
+            leaves = sweep.pull([(self, root)], AMBIENT, keep=retain_graph or create_graph)
             for leaf, g in leaves.values():
                 leaf.grad = g if leaf.grad is None else ew.add(leaf.grad, g)
         finally:
@@ -297,8 +297,8 @@ class Tensor(engine.Box):
         return ew.abs(self)
 
 
-engine.install(Tensor, to_boxes, evaluate, propagate, zeros)
-engine.install_add(ew.add)
+engine.install(Tensor, to_boxes, evaluate, propagate)
+sweep.install(ew.add, zeros)
 
 
 def _unpickle(data: Any, requires_grad: bool) -> Tensor:

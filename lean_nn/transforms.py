@@ -29,7 +29,7 @@ from lean_nn.autodiff.forward import forward_trace
 from lean_nn.autodiff.tape import Tape, matching
 from lean_nn.convert import as_tensor, ones_like, zeros
 from lean_nn.primitive import FLOATS, OBJECT
-from lean_nn_c import engine
+from lean_nn_c import engine, sweep
 
 Function = Callable[..., Any]
 
@@ -122,7 +122,7 @@ def _record(op: str, f: Function, primals: tuple[Any, ...]) -> tuple[Any, Functi
     def pull(cotangents: Sequence[Any], keep: bool) -> Any:
         roots = [(out, matching(op, out, g)) for out, g in zip(outs, cotangents, strict=True)]
         live = [(out, g) for out, g in roots if out.mask & bit]
-        found = engine.pull(live, bit, keep=keep, wanted={id(box) for box in boxes})
+        found = sweep.pull(live, bit, keep=keep, wanted={id(box) for box in boxes})
         return tree.rebuild(
             primals, [found[id(b)][1] if id(b) in found else zeros(b.data.shape, b.data.dtype) for b in boxes]
         )

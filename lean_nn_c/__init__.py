@@ -1,7 +1,9 @@
 """The compiled half of lean_nn: arithmetic only, no shape policy.
 
 ======================  ==================================================================
-``engine``              values, recorded nodes, ``bind`` and the reverse sweep
+``engine``              values, recorded nodes and ``bind``
+``sweep``               the reverse sweep over recorded nodes
+``memory``              output arrays from recycled pages
 ``threads``             how many threads, fork safety
 ``build_info``          compiler, OpenMP, which instruction sets the machine has
 the other modules       kernels, each built once per instruction-set level

@@ -27,3 +27,6 @@ cdef class Box:
     cdef public dict tangents
     cdef public object grad
     cdef object __weakref__
+
+
+cdef Box new_box(object data)

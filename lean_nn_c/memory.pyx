@@ -129,7 +129,7 @@ cdef void give(void* start, size_t size) noexcept:
         drop(oldest())
 
 
-cdef class Block:
+cdef class _Block:
     """Owns the memory under one array, as its `base`."""
     cdef void* start
     cdef size_t size
@@ -143,14 +143,14 @@ cdef object empty_array(int rank, cnp.npy_intp* dims, int kind):
     """An uninitialised C-contiguous array of a plain type."""
     cdef cnp.dtype dtype = cnp.PyArray_DescrFromType(kind)
     cdef size_t size = dtype.itemsize
-    cdef Block block
+    cdef _Block block
     cdef cnp.ndarray array
     cdef int axis
     for axis in range(rank):
         size *= <size_t>dims[axis]  # the caller has checked that this fits
     if size < SMALL or kind == cnp.NPY_OBJECT:
         return cnp.PyArray_EMPTY(rank, dims, kind, 0)
-    block = Block.__new__(Block)
+    block = _Block.__new__(_Block)
     size = rounded(size)
     block.start = take(size)
     if block.start == NULL:

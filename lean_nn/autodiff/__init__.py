@@ -5,5 +5,5 @@
 ``tape``      `Tape`: record once, push tangents forward, pull cotangents back
 ============  ======================================================================
 
-The reverse sweep itself is `lean_nn_c.engine.pull`; its file tells how levels work.
+The reverse sweep itself is `lean_nn_c.sweep.pull`; `lean_nn_c.engine` tells how levels work.
 """

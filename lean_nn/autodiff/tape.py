@@ -5,7 +5,7 @@ whoever else is interested, and keeps the nodes in a list. With y = f(x) recorde
 
 * **push** walks the list from the front. It holds the tangents of the boxes reached so far; a node with a
   moving argument asks its primitive's forward rule for the outputs' tangents: J·v.
-* **pull** walks it from the back (`engine.pull`). It holds the cotangents not yet passed on; a node that one
+* **pull** walks it from the back (`lean_nn_c.sweep`). It holds the cotangents not yet passed on; a node that one
   has reached asks its primitive's reverse rule for the arguments' cotangents: vᵀ·J.
 
 Both apply rules made of primitives, so both can be recorded, pushed and pulled again by an outer tape. Both
@@ -22,7 +22,7 @@ from typing import Any
 from lean_nn.autodiff.forward import output_tangents
 from lean_nn.convert import as_tensor, zeros
 from lean_nn.primitive import FLOATS, OBJECT, GraphError
-from lean_nn_c import engine
+from lean_nn_c import engine, sweep
 
 Key = tuple[int, int]
 
@@ -92,7 +92,7 @@ class Tape:
             dots = [moving.get(self._key(box)) for box in node.inputs]
             if all(dot is None for dot in dots):
                 continue
-            outs = output_tangents(node.prim, node.inputs, dots, engine.outputs_of(node), node.params)
+            outs = output_tangents(node.prim, node.inputs, dots, sweep.outputs_of(node), node.params)
             for index, dot in enumerate(outs):
                 if dot is not None and (node.id, index) not in given:
                     moving[node.id, index] = dot
@@ -106,7 +106,7 @@ class Tape:
         targets = list(self._known_leaves().values()) if wrt is None else list(wrt)
         keys = {self.key(box, "pull") for box in targets}
         inner = dict.fromkeys(node_id for node_id, index in keys if index >= 0)
-        found = engine.pull(
+        found = sweep.pull(
             roots,
             1 << self._level,
             keep=self.keep,

@@ -1,0 +1,16 @@
+from collections.abc import Callable
+from typing import Any
+
+from lean_nn_c.engine import Box, Node, Primitive
+
+def install(addition: Primitive, zeros_of: Callable[..., Any]) -> None: ...
+def outputs_of(node: Node) -> Any: ...
+def pull(
+    roots: list[tuple[Box, Any]],
+    bit: int,
+    *,
+    keep: bool,
+    wanted: set[int] | None = None,
+    needed: set[int] | None = None,
+    inner: dict[int, Any] | None = None,
+) -> dict[int, tuple[Box, Any]]: ...
