@@ -23,7 +23,7 @@ def _ties(*shape: int) -> Make:
 
 
 SUMS = [
-    Case(label, "sum", _normal(*shape), {"axes": axes, "keepdims": keepdims})
+    Case(f"{label}, kept" if keepdims else label, "sum", _normal(*shape), {"axes": axes, "keepdims": keepdims})
     for label, shape, axes in (
         ("rows", (3, 40), (1,)), ("columns", (40, 3), (0,)), ("middle", (2, 5, 3), (1,)), ("all", (2, 3, 4), (0, 1, 2)),
         ("channels", (3, 2, 4, 5), (0, 2, 3)), ("no axis", (2, 3), ()), ("scalar", (), ()), ("nothing", (0, 3), (0,)),
