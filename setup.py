@@ -28,7 +28,7 @@ from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).parent
 PACKAGE = "lean_nn_c"
-ONCE = ("build_info", "engine", "memory", "sweep", "threads")
+ONCE = ("build_info", "engine", "memory", "precision", "sweep", "threads")
 ISAS = {
     "x86_64_v2": ["-march=x86-64-v2"],
     "x86_64_v3": ["-march=x86-64-v3"],

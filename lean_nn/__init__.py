@@ -15,6 +15,7 @@ from lean_nn._version import __version__
 from lean_nn.autodiff.modes import enable_grad, is_grad_enabled, no_grad
 from lean_nn.autodiff.tape import Tape
 from lean_nn.config import show_config
+from lean_nn.precision import get_precision, set_precision
 from lean_nn.primitive import GraphError
 from lean_nn.tensor import Tensor, from_dlpack, from_numpy, tensor
 from lean_nn.threads import get_num_threads, num_threads, set_num_threads
@@ -22,8 +23,9 @@ from lean_nn.transforms import grad, hessian, hvp, jacfwd, jacrev, jvp, lineariz
 
 __all__ = [
     "GraphError", "Tape", "Tensor", "__version__", "enable_grad", "from_dlpack", "from_numpy", "functional",
-    "get_num_threads", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "no_grad",
-    "num_threads", "set_num_threads", "show_config", "spec", "tensor", "testing", "value_and_grad", "vjp",
+    "get_num_threads", "get_precision", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacrev", "jvp",
+    "linearize", "no_grad", "num_threads", "set_num_threads", "set_precision", "show_config", "spec", "tensor",
+    "testing", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
