@@ -3,21 +3,24 @@
 Arrays are flat; the geometry comes as tuples of one length, the spatial rank. `pad` is the padding before each
 axis; the padding after it shows only in `out`. Results are written, never added.
 
-The algorithm: "taps" (taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far larger
-than image and output, or a padding zero has met an infinite or NaN factor, which shows as a NaN in the result: then
-"direct" (direct.pyx), which multiplies real cells only. "im2col" is unfold and a matrix product, made by the caller.
+The algorithm: "winograd" (winograd.pyx; not for conv_weight) where it pays and the precision is "fast"; else "taps"
+(taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far larger than image and output, or a
+padding zero has met an infinite or NaN factor, which shows as a NaN in the result: then "direct" (direct.pyx), which
+multiplies real cells only. "im2col" is unfold and a matrix product, made by the caller.
 """
 
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry, check_lengths, read_geometry, refuse
-from lean_nn_c._simd cimport all_finite
+from lean_nn_c._simd cimport all_finite, lanes
 from lean_nn_c._types cimport real
 from lean_nn_c.direct cimport direct_conv, direct_conv_input, direct_conv_weight, direct_fold, direct_unfold
+from lean_nn_c.precision cimport is_fast
 from lean_nn_c.taps cimport NO_MEMORY, UNSUITED, taps_conv, taps_conv_input
 from lean_nn_c.taps_weight cimport taps_conv_weight
+from lean_nn_c.winograd cimport winograd_conv, winograd_conv_input, winograd_pays, winograd_tile
 
-ALGORITHMS = ("auto", "taps", "direct")
+ALGORITHMS = ("auto", "taps", "winograd", "direct")
 
 
 cdef bint wants_direct(str algorithm) except -1:
@@ -26,10 +29,24 @@ cdef bint wants_direct(str algorithm) except -1:
     return algorithm == "direct"
 
 
+cdef int tile_size(const Geometry* g, bint transposed, str algorithm, int per_vector) except -1:
+    """Whether Winograd's algorithm is to be used, as the size of its tiles; 0: not."""
+    cdef int m = winograd_tile(g, transposed, per_vector)
+    if algorithm == "winograd":
+        if m == 0:
+            raise ValueError(
+                "conv: winograd needs 3 x 3 kernels on two axes, stride 1, dilation 1; got kernel "
+                f"{tuple([g.ker[i] for i in range(g.rank)])}, stride {tuple([g.stride[i] for i in range(g.rank)])}, "
+                f"dilation {tuple([g.dil[i] for i in range(g.rank)])}; use algorithm='auto'"
+            )
+        return m
+    return m if algorithm == "auto" and is_fast() and winograd_pays(g, transposed, m, per_vector) else 0
+
+
 cdef bint settled(int status, str algorithm) except -1:
     """Whether the result stands; otherwise the caller takes the direct algorithm."""
     if status == NO_MEMORY:
-        raise MemoryError("conv: no memory for the padded planes; use smaller batches or images")
+        raise MemoryError("conv: no memory for temporary planes; use smaller batches or images")
     if status == UNSUITED and algorithm == "taps":
         raise MemoryError("conv: the padded planes would be far larger than image and output; use algorithm='auto'")
     return status != UNSUITED
@@ -50,8 +67,8 @@ def conv(
 ):
     """y[n, o, p] = b[o] + sum_{c, k} x~[n, c, p*s + k*d - pad] * w[o, c, k]"""
     cdef Geometry g
-    cdef int status = UNSUITED
-    cdef bint direct = wants_direct(algorithm)
+    cdef int m, status = UNSUITED
+    cdef bint done, direct = wants_direct(algorithm)
     cdef const real* bias = NULL
     cdef const real* image = NULL
     cdef const real* weight = NULL
@@ -67,6 +84,13 @@ def conv(
         image = &x[0]
     if w.shape[0]:
         weight = &w[0]
+    m = tile_size(&g, False, algorithm, lanes(image))
+    if m:
+        with nogil:
+            status = winograd_conv(&g, m, image, weight, <const real*>NULL, bias, &y[0])
+            done = status == 0 and all_finite(<const real*>&y[0], y.shape[0])
+        if settled(status, algorithm) and done:
+            return
     if not direct:
         with nogil:
             status = taps_conv(&g, image, weight, bias, &y[0])
@@ -86,8 +110,8 @@ def conv_input(
 ):
     """x_bar[n, c, u] = sum over o, p, k with p*s + k*d - pad = u of y_bar[n, o, p] * w[o, c, k]"""
     cdef Geometry g
-    cdef int status = UNSUITED
-    cdef bint direct = wants_direct(algorithm)
+    cdef int m, status = UNSUITED
+    cdef bint done, direct = wants_direct(algorithm)
     cdef const real* cotangent = NULL
     cdef const real* weight = NULL
     read_geometry(&g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
@@ -98,6 +122,13 @@ def conv_input(
         x_bar[:] = 0
         return
     cotangent, weight = &y_bar[0], &w[0]
+    m = tile_size(&g, True, algorithm, lanes(cotangent))
+    if m:
+        with nogil:
+            status = winograd_conv_input(&g, m, cotangent, weight, <const real*>NULL, &x_bar[0])
+            done = status == 0 and all_finite(<const real*>&x_bar[0], x_bar.shape[0])
+        if settled(status, algorithm) and done:
+            return
     if not direct:
         with nogil:
             status = taps_conv_input(&g, cotangent, weight, &x_bar[0])

@@ -193,7 +193,10 @@ def test_algorithms_agree(form: Form, dtype: str) -> None:
         return [r.numpy() for r in (*results, *pull(ln.tensor(y)))]
 
     first = everything()
+    suited = form.kernel == (3, 3) and set(form.stride) == set(form.dilation) == {1}
     for name in cpu_conv.ALGORITHMS[1:]:
+        if name == "winograd" and not suited:
+            continue
         with cpu_conv.algorithm(name):
             for a, b_ in zip(first, everything(), strict=True):
                 np.testing.assert_allclose(a, b_, rtol=0, atol=200 * UNIT[dtype] * (1 + abs(a).max(initial=0)))

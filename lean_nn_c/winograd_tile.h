@@ -1,0 +1,254 @@
+/* The transforms and the product of winograd.h for the type LNN_T; names end in LNN_SUFFIX. Included by it alone. */
+
+#define T LNN_T
+#define N LNN_LANES
+#define V LNN_NAME(lnn_v)
+#define VU LNN_NAME(lnn_vu)
+#define QUAD LNN_NAME(lnn_quad)
+#define UNROLL _Pragma("GCC unroll 8")
+
+typedef T QUAD __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+
+/* --- four neighbours from every lane's place, and back --- */
+
+#if LNN_LANES == 2
+LNN_INLINE void LNN_NAME(lnn_gather)(const T *const *p, ptrdiff_t at, V q[4])
+{
+    UNROLL for (int j = 0; j < 4; j++) q[j] = (V){p[0][at + j], p[1][at + j]};
+}
+
+LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V q[4])
+{
+    UNROLL for (int j = 0; j < 4; j++) p[0][at + j] = q[j][0], p[1][at + j] = q[j][1];
+}
+#else
+/* q[j] lane 4b + k  <->  q[k] lane 4b + j. */
+LNN_INLINE void LNN_NAME(lnn_transpose)(V q[4])
+{
+    const V low = LNN_OF_LANES(LNN_LOW)(q[0], q[1]), high = LNN_OF_LANES(LNN_HIGH)(q[0], q[1]);
+    const V low2 = LNN_OF_LANES(LNN_LOW)(q[2], q[3]), high2 = LNN_OF_LANES(LNN_HIGH)(q[2], q[3]);
+    q[0] = LNN_OF_LANES(LNN_FRONT)(low, low2);
+    q[1] = LNN_OF_LANES(LNN_BACK)(low, low2);
+    q[2] = LNN_OF_LANES(LNN_FRONT)(high, high2);
+    q[3] = LNN_OF_LANES(LNN_BACK)(high, high2);
+}
+
+/* q[j] lane l = p[l][at + j]. */
+LNN_INLINE void LNN_NAME(lnn_gather)(const T *const *p, ptrdiff_t at, V q[4])
+{
+    UNROLL for (int k = 0; k < 4; k++) {
+#define FROM(b) (*(const QUAD *)(p[4 * (b) + k] + at))
+#if LNN_LANES == 4
+        q[k] = FROM(0);
+#elif LNN_LANES == 8
+        q[k] = LNN_TWICE_4(FROM(0), FROM(1));
+#else
+        q[k] = LNN_TWICE_8(LNN_TWICE_4(FROM(0), FROM(1)), LNN_TWICE_4(FROM(2), FROM(3)));
+#endif
+#undef FROM
+    }
+    LNN_NAME(lnn_transpose)(q);
+}
+
+/* p[l][at + j] = q[j] lane l. */
+LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V in[4])
+{
+    V q[4] = {in[0], in[1], in[2], in[3]};
+    LNN_NAME(lnn_transpose)(q);
+    UNROLL for (int k = 0; k < 4; k++) {
+#define TO(b) *(QUAD *)(p[4 * (b) + k] + at) = LNN_SHUFFLE(q[k], q[k], 4 * (b), 4 * (b) + 1, 4 * (b) + 2, 4 * (b) + 3)
+        TO(0);
+#if LNN_LANES >= 8
+        TO(1);
+#endif
+#if LNN_LANES == 16
+        TO(2);
+        TO(3);
+#endif
+#undef TO
+    }
+}
+#endif
+
+/* --- one-dimensional transforms; m = 4 or 2 outputs, a compile-time constant --- */
+
+/* v = B^T d */
+LNN_INLINE void LNN_NAME(lnn_image_1d)(const int m, const V *d, V *v)
+{
+    if (m == 2) {
+        v[0] = d[0] - d[2], v[1] = d[1] + d[2], v[2] = d[2] - d[1], v[3] = d[3] - d[1];
+        return;
+    }
+    const V even = d[4] - (T)LNN_BB * d[2], odd = d[3] - (T)LNN_BB * d[1];
+    const V even2 = d[4] - (T)LNN_AA * d[2], odd2 = d[3] - (T)LNN_AA * d[1];
+    v[0] = even2 - (T)LNN_BB * (d[2] - (T)LNN_AA * d[0]);
+    v[1] = even + (T)LNN_A * odd;
+    v[2] = even - (T)LNN_A * odd;
+    v[3] = even2 + (T)LNN_B * odd2;
+    v[4] = even2 - (T)LNN_B * odd2;
+    v[5] = d[5] - (T)LNN_AA * d[3] - (T)LNN_BB * odd2;
+}
+
+/* u = G g */
+LNN_INLINE void LNN_NAME(lnn_weight_1d)(const int m, const V *g, V *u)
+{
+    if (m == 2) {
+        const V even = (T)0.5 * (g[0] + g[2]), odd = (T)0.5 * g[1];
+        u[0] = g[0], u[1] = even + odd, u[2] = even - odd, u[3] = g[2];
+        return;
+    }
+    const V even = (T)(1 / LNN_NA) * (g[0] + (T)LNN_AA * g[2]), even2 = (T)(1 / LNN_NB) * (g[0] + (T)LNN_BB * g[2]);
+    u[0] = (T)(1 / (LNN_AA * LNN_BB)) * g[0];
+    u[1] = even + (T)(LNN_A / LNN_NA) * g[1];
+    u[2] = even - (T)(LNN_A / LNN_NA) * g[1];
+    u[3] = even2 + (T)(LNN_B / LNN_NB) * g[1];
+    u[4] = even2 - (T)(LNN_B / LNN_NB) * g[1];
+    u[5] = g[2];
+}
+
+/* y = A^T t */
+LNN_INLINE void LNN_NAME(lnn_output_1d)(const int m, const V *t, V *y)
+{
+    const V sum = t[1] + t[2], diff = t[1] - t[2];
+    if (m == 2) {
+        y[0] = t[0] + sum, y[1] = diff + t[3];
+        return;
+    }
+    const V sum2 = t[3] + t[4], diff2 = t[3] - t[4];
+    y[0] = t[0] + (sum + sum2);
+    y[1] = (T)LNN_A * diff + (T)LNN_B * diff2;
+    y[2] = (T)LNN_AA * sum + (T)LNN_BB * sum2;
+    y[3] = t[5] + ((T)(LNN_A * LNN_AA) * diff + (T)(LNN_B * LNN_BB) * diff2);
+}
+
+/* --- in two dimensions: along the rows, then along the columns --- */
+
+/* out[xi*step + lane] = (B^T d B)[xi] for the LANES tiles at p, rows `pitch` apart; reads 4 or 8 cells of a row. */
+LNN_INLINE void LNN_NAME(lnn_image_2d)(const int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
+{
+    const int a = m + 2;
+    V half[6][6], cells[8], column[6], v[6];
+    for (int i = 0; i < a; i++) {
+        LNN_NAME(lnn_gather)(p, i * pitch, cells);
+        if (m == 4) LNN_NAME(lnn_gather)(p, i * pitch + 4, cells + 4);
+        LNN_NAME(lnn_image_1d)(m, cells, half[i]);
+    }
+    for (int j = 0; j < a; j++) {
+        UNROLL for (int i = 0; i < a; i++) column[i] = half[i][j];
+        LNN_NAME(lnn_image_1d)(m, column, v);
+        UNROLL for (int i = 0; i < a; i++) *(VU *)(out + (i * a + j) * step) = v[i];
+    }
+}
+
+/* out[xi*step + lane] = (G g G^T)[xi] for the LANES filters of nine cells at p; `flip` turns them by half a turn. */
+LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *const *p, T *out, ptrdiff_t step)
+{
+    const int a = m + 2;
+    V half[3][6], quad[4], g[3], column[3], u[6];
+    UNROLL for (int i = 0; i < 3; i++) {
+        const int row = flip ? 2 - i : i, first = row == 2;       /* the last row from cell 5 on: 8 is the last cell */
+        LNN_NAME(lnn_gather)(p, row == 2 ? 5 : 3 * row, quad);
+        UNROLL for (int j = 0; j < 3; j++) g[j] = quad[first + (flip ? 2 - j : j)];
+        LNN_NAME(lnn_weight_1d)(m, g, half[i]);
+    }
+    UNROLL for (int j = 0; j < a; j++) {
+        UNROLL for (int i = 0; i < 3; i++) column[i] = half[i][j];
+        LNN_NAME(lnn_weight_1d)(m, column, u);
+        UNROLL for (int i = 0; i < a; i++) *(VU *)(out + (i * a + j) * step) = u[i];
+    }
+}
+
+/* y = A^T t A + bias with t[xi] at in + xi*step; m rows of m cells to every tile's place, rows `pitch` apart. */
+LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
+                                        const int64_t *pitch)
+{
+    const int a = m + 2;
+    V half[4][6], t[6], y[4], out[4][4];
+    T *place[N];
+    for (int j = 0; j < a; j++) {
+        UNROLL for (int i = 0; i < a; i++) t[i] = *(const VU *)(in + (i * a + j) * step);
+        LNN_NAME(lnn_output_1d)(m, t, y);
+        UNROLL for (int i = 0; i < m; i++) half[i][j] = y[i];
+    }
+    UNROLL for (int i = 0; i < m; i++) {
+        LNN_NAME(lnn_output_1d)(m, half[i], y);
+        UNROLL for (int j = 0; j < m; j++) out[i][j] = y[j] + bias;
+        if (m == 4) {
+            for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
+            LNN_NAME(lnn_scatter)(place, 0, out[i]);
+        }
+    }
+    if (m == 2) {       /* both rows of a tile as one group of four */
+        T four[N][4];
+        const V rows[4] = {out[0][0], out[0][1], out[1][0], out[1][1]};
+        for (int l = 0; l < N; l++) place[l] = four[l];
+        LNN_NAME(lnn_scatter)(place, 0, rows);
+        for (int l = 0; l < N; l++) {
+            memcpy(p[l], four[l], 2 * sizeof(T));
+            memcpy(p[l] + pitch[l], four[l] + 2, 2 * sizeof(T));
+        }
+    }
+}
+
+static void LNN_NAME(lnn_wino_image)(int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
+{
+    if (m == 4) LNN_NAME(lnn_image_2d)(4, p, pitch, out, step);
+    else LNN_NAME(lnn_image_2d)(2, p, pitch, out, step);
+}
+
+static void LNN_NAME(lnn_wino_weight)(int m, int flip, const T *const *p, T *out, ptrdiff_t step)
+{
+    if (m == 4 && flip) LNN_NAME(lnn_weight_2d)(4, 1, p, out, step);
+    else if (m == 4) LNN_NAME(lnn_weight_2d)(4, 0, p, out, step);
+    else if (flip) LNN_NAME(lnn_weight_2d)(2, 1, p, out, step);
+    else LNN_NAME(lnn_weight_2d)(2, 0, p, out, step);
+}
+
+static void LNN_NAME(lnn_wino_output)(int m, const T *in, ptrdiff_t step, T bias, T *const *p, const int64_t *pitch)
+{
+    if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch);
+    else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch);
+}
+
+/* --- the product: out[r*width + lane] (+)= sum_k u[r*ldu + k] * v[k*width + lane], width = nv vectors --- */
+
+LNN_INLINE void LNN_NAME(lnn_wino_panel)(const int mr, const int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu,
+                                         const T *v, int add, T *out)
+{
+    const int width = LNN_WINO_VECTORS * N;
+    V acc[LNN_WINO_PANEL][LNN_WINO_VECTORS];
+    UNROLL for (int r = 0; r < mr; r++)
+        UNROLL for (int i = 0; i < nv; i++) acc[r][i] = (V){0};
+    for (ptrdiff_t k = 0; k < kn; k++) {
+        V b[LNN_WINO_VECTORS];
+        UNROLL for (int i = 0; i < nv; i++) b[i] = *(const VU *)(v + k * width + i * N);
+        UNROLL for (int r = 0; r < mr; r++) {
+            const T scale = u[r * ldu + k];
+            UNROLL for (int i = 0; i < nv; i++) acc[r][i] += scale * b[i];
+        }
+    }
+    UNROLL for (int r = 0; r < mr; r++)
+        UNROLL for (int i = 0; i < nv; i++) {
+            VU *place = (VU *)(out + r * width + i * N);
+            if (add) *place += acc[r][i];
+            else *place = acc[r][i];
+        }
+}
+
+static void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu, const T *v, int add,
+                                       T *out)
+{
+#define CASE(r, i) case (r) * 4 + (i): LNN_NAME(lnn_wino_panel)(r, i, kn, u, ldu, v, add, out); return
+    switch (mr * 4 + nv) {
+        CASE(1, 1); CASE(2, 1); CASE(3, 1); CASE(4, 1); CASE(5, 1); CASE(6, 1);
+        CASE(1, 2); CASE(2, 2); CASE(3, 2); CASE(4, 2); CASE(5, 2); CASE(6, 2);
+    }
+#undef CASE
+}
+
+#undef T
+#undef N
+#undef V
+#undef VU
+#undef QUAD
+#undef UNROLL

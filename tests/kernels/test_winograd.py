@@ -1,0 +1,217 @@
+"""Winograd's convolution against float64, its error beside the classical kernel's, its bits on any number of threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lean_nn.precision import get_precision, set_precision
+from lean_nn_c import conv as kernel
+from lean_nn_c import threads, winograd
+
+DTYPES = (np.float32, np.float64)
+A_SUM, B_SUM = 1 + 1 + 27 / 4, 6.0  # more than the largest row sums of |A^T| and |B^T|
+
+
+@dataclass(frozen=True)
+class Case:
+    n: int
+    c: int
+    o: int
+    groups: int
+    spatial: tuple[int, int]
+    pads: tuple[tuple[int, int], tuple[int, int]]
+
+    @property
+    def out(self):
+        return tuple(s + a + b - 2 for s, (a, b) in zip(self.spatial, self.pads, strict=True))
+
+    @property
+    def args(self):
+        before = tuple(a for a, _ in self.pads)
+        return (self.n, self.c, self.o, self.groups, self.spatial, (3, 3), self.out, (1, 1), before, (1, 1))
+
+    def data(self, dtype, seed=0):
+        rng = np.random.default_rng(seed)
+        shapes = (
+            (self.n, self.c, *self.spatial),
+            (self.o, self.c // self.groups, 3, 3),
+            (self.n, self.o, *self.out),
+            (self.o,),
+        )
+        return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def reference(case, x, w, y, b):
+    """conv(x, w) + b and conv_input(y, w) in float64, a tap and a group at a time."""
+    x, w, y, b = (a.astype(np.float64) for a in (x, w, y, b))
+    padded = np.pad(x, [(0, 0), (0, 0), *case.pads])
+    padded_bar, out = np.zeros_like(padded), np.zeros_like(y) + b.reshape(-1, 1, 1)
+    cg, og = case.c // case.groups, case.o // case.groups
+    for i, j, g in np.ndindex(3, 3, case.groups):
+        cs, os = slice(g * cg, (g + 1) * cg), slice(g * og, (g + 1) * og)
+        window = (slice(None), cs, slice(i, i + case.out[0]), slice(j, j + case.out[1]))
+        out[:, os] += np.einsum("ncyx,oc->noyx", padded[window], w[os, :, i, j])
+        padded_bar[window] += np.einsum("noyx,oc->ncyx", y[:, os], w[os, :, i, j])
+    (top, _), (left, _) = case.pads
+    return out, padded_bar[:, :, top : top + case.spatial[0], left : left + case.spatial[1]]
+
+
+def run(case, x, w, y, b, algorithm="winograd"):
+    """The same two from the kernels; results start as NaN, so that an unwritten cell shows."""
+    out, x_bar = np.full_like(y, np.nan), np.full_like(x, np.nan)
+    kernel.conv(x.reshape(-1), w.reshape(-1), b, out.reshape(-1), *case.args, algorithm)
+    kernel.conv_input(y.reshape(-1), w.reshape(-1), x_bar.reshape(-1), *case.args, algorithm)
+    return out, x_bar
+
+
+def rms(a):
+    return float(np.sqrt(np.mean(np.square(a)))) if a.size else 0.0
+
+
+def check(case, dtype, seed=0):
+    """Every output within the stated bound, taken over the largest |x| and |w| there are."""
+    x, w, y, b = case.data(dtype, seed)
+    u = np.finfo(dtype).eps / 2
+    for got, want, image, terms in zip(
+        run(case, x, w, y, b), reference(case, x, w, y, b), (x, y), (case.c, case.o), strict=True
+    ):
+        terms //= case.groups
+        sizes = float(abs(image).max(initial=0)) * float(abs(w).max(initial=0))
+        weight_sum = 3.0  # more than the largest row sum of |G|
+        bound = (terms + 32) * u * terms * A_SUM**2 * B_SUM**2 * weight_sum**2 * sizes + 4 * u * abs(b).max(initial=0)
+        assert np.all(abs(got - want) <= bound)
+        assert rms(got - want) <= 40 * u * max(terms, 1) ** 0.5 * 3 * max(sizes, 1)
+
+
+@st.composite
+def cases(draw):
+    groups = draw(st.integers(1, 3))
+    c, o = (groups * draw(st.sampled_from((0, 1, 2, 3, 5, 6, 7, 8, 13, 25))) for _ in range(2))
+    pads = tuple((draw(st.integers(0, 5)), draw(st.integers(0, 5))) for _ in range(2))
+    spatial = tuple(draw(st.integers(max(1, 3 - a - b), 30)) for a, b in pads)
+    return Case(draw(st.integers(0, 5)), c, o, groups, spatial, pads)
+
+
+@given(cases(), st.sampled_from(DTYPES), st.integers(1, 3))
+@settings(max_examples=300, deadline=None)
+def test_any_geometry(case, dtype, count):
+    before = threads.get_num_threads()
+    threads.set_num_threads(count)
+    try:
+        check(case, dtype)
+    finally:
+        threads.set_num_threads(before)
+
+
+SAME = ((1, 1), (1, 1))
+LARGE = [
+    Case(1, 64, 64, 1, (56, 56), SAME),
+    Case(1, 130, 70, 1, (28, 28), SAME),  # three blocks of channels, 49 tiles
+    Case(1, 96, 96, 1, (7, 7), SAME),  # 2 x 2 tiles
+    Case(32, 16, 20, 1, (14, 14), SAME),
+    Case(16, 24, 9, 1, (7, 7), SAME),
+    Case(2, 33, 31, 1, (40, 61), ((0, 2), (1, 0))),
+    Case(4, 24, 48, 3, (30, 30), SAME),
+    Case(1, 8, 8, 1, (3, 300), SAME),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", LARGE, ids=str)
+def test_large(case, dtype):
+    check(case, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", LARGE, ids=str)
+def test_error_within_five_times_the_classical(case, dtype):
+    """What makes "fast" the default; the ratio is about 2 for 4 x 4 tiles and below 1 for 2 x 2."""
+    arrays = case.data(dtype)
+    wants = reference(case, *arrays)
+    for fast, classical, want in zip(run(case, *arrays), run(case, *arrays, "taps"), wants, strict=True):
+        assert rms(fast - want) < 5 * rms(classical - want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", LARGE, ids=str)
+def test_same_bits_for_any_number_of_threads(case, dtype):
+    arrays = case.data(dtype)
+    before = threads.get_num_threads()
+    results = []
+    try:
+        for count in (1, 2, 3, 7):
+            threads.set_num_threads(count)
+            results.append([a.tobytes() for a in run(case, *arrays)])
+    finally:
+        threads.set_num_threads(before)
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("m", [2, 4])
+@pytest.mark.parametrize("case", [*LARGE[1:4], LARGE[6], Case(1, 0, 4, 1, (5, 5), SAME)], ids=str)
+def test_packed_weight_gives_the_same_values(case, dtype, m):
+    x, w, y, b = case.data(dtype)
+    packed = np.full(winograd.packed_length(case.c, case.o, case.groups, m), np.nan, dtype)
+    winograd.pack_weights(w.reshape(-1), packed, case.c, case.o, case.groups, m)
+    head, (_, _, out, _, pad, _) = case.args[:4], case.args[4:]
+    results = []
+    for count in (1, 2):
+        with_packed = np.full_like(y, np.nan)
+        winograd.conv(x.reshape(-1), packed, b, with_packed.reshape(-1), *head, case.spatial, out, pad, m)
+        results.append(with_packed.tobytes())
+        threads.narrow(count % 2)
+    assert results[0] == results[1]
+    np.testing.assert_allclose(with_packed, reference(case, x, w, y, b)[0], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e38])
+def test_what_is_not_finite_is_computed_again(value):
+    case = Case(1, 8, 8, 1, (12, 12), SAME)
+    for place in (0, 1, 2):
+        arrays = case.data(np.float32)
+        arrays[place][(0,) * 4] = value
+        with np.errstate(all="ignore"):
+            for got, want in zip(run(case, *arrays), run(case, *arrays, "direct"), strict=True):
+                assert (np.isfinite(got) == np.isfinite(want)).all()
+                assert (np.isnan(got) == np.isnan(want)).all()
+
+
+def test_precision_turns_it_off():
+    case = LARGE[0]
+    arrays = case.data(np.float32)
+    fast, classical = run(case, *arrays)[0], run(case, *arrays, "taps")[0]
+    assert fast.tobytes() != classical.tobytes()
+    assert get_precision() == "fast"
+    assert run(case, *arrays, "auto")[0].tobytes() == fast.tobytes()
+    try:
+        set_precision("exact")
+        assert get_precision() == "exact"
+        assert run(case, *arrays, "auto")[0].tobytes() == classical.tobytes()
+    finally:
+        set_precision("fast")
+    with pytest.raises(ValueError, match='set_precision: "exact" or "fast"; got \'quick\'; choose one'):
+        set_precision("quick")
+
+
+def test_it_says_where_it_does_not_apply():
+    x, w, y = np.zeros(64), np.zeros(9), np.zeros(9)
+    with pytest.raises(ValueError, match=r"winograd needs 3 x 3 .*; got kernel \(3, 3\), stride \(2, 2\)"):
+        kernel.conv(x, w, None, y, 1, 1, 1, 1, (8, 8), (3, 3), (3, 3), (2, 2), (0, 0), (1, 1), "winograd")
+    with pytest.raises(ValueError, match="winograd needs"):
+        kernel.conv_input(y[:6], w[:3], x[:8], 1, 1, 1, 1, (8,), (3,), (6,), (1,), (0,), (1,), "winograd")
+
+
+def test_packing_refuses_what_does_not_fit():
+    w, packed = np.zeros(18), np.zeros(winograd.packed_length(2, 1, 1, 4))
+    winograd.pack_weights(w, packed, 2, 1, 1, 4)
+    for bad in ((3, 1, 1, 4), (2, 1, 2, 4), (2, 1, 1, 3), (2, 1, 1, 2), (2**40, 2**40, 1, 4), (-2, 1, 1, 4)):
+        with pytest.raises(ValueError, match="lean_nn_c"):
+            winograd.pack_weights(w, packed, *bad)
+    with pytest.raises(ValueError, match="lean_nn_c"):
+        winograd.conv(np.zeros(32), packed[1:], None, np.zeros(4), 1, 2, 1, 1, (4, 4), (2, 2), (0, 0), 4)
