@@ -22,7 +22,7 @@ _REMEDY = {"i": "int64 (indices) or float32", "u": "int64 (indices) or float32",
 
 def as_array(value: Any, dtype: Any = None, op: str = "tensor") -> np.ndarray[Any, Any]:
     """`value` as a contiguous array of a dtype we have, shared with the caller where it already is one."""
-    array = value if isinstance(value, np.ndarray) else _from_python(value)
+    array = value if isinstance(value, np.ndarray) else _from_python(value, op)
     if dtype is not None:
         array = array.astype(dtype, copy=False)
     if array.dtype not in DTYPES:
@@ -33,9 +33,14 @@ def as_array(value: Any, dtype: Any = None, op: str = "tensor") -> np.ndarray[An
     return np.array(array, order="C", copy=True, subok=False)
 
 
-def _from_python(value: Any) -> np.ndarray[Any, Any]:
+def _from_python(value: Any, op: str) -> np.ndarray[Any, Any]:
     """Numbers and nested sequences; Python floats become float32, as in PyTorch, and exact numbers objects."""
-    array = np.asarray(value)
+    if value is None or isinstance(value, (str, bytes, complex)):
+        raise TypeError(f"{op}: Tensors, arrays or numbers are needed; got {type(value).__name__}; pass a Tensor")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{op}: nested sequences of equal lengths; got ragged ones; pad them to one length") from None
     if array.dtype == np.float64 and not isinstance(value, np.generic) and not hasattr(value, "__array__"):
         return array.astype(np.float32)
     return array
@@ -56,7 +61,8 @@ def scalar_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         array: np.ndarray[Any, Any] = np.empty((), OBJECT)
         array[()] = value
         return array
-    return np.array(value, dtype)
+    with np.errstate(over="ignore"):  # beyond the range is infinity, as IEEE says
+        return np.array(float(value) if isinstance(value, int) and abs(value) < 2**1000 else value, dtype)
 
 
 def _is_weak(value: Any) -> bool:
@@ -64,11 +70,11 @@ def _is_weak(value: Any) -> bool:
 
 
 def to_boxes(prim: Primitive, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of `prim` as Tensors; weak numbers take the dtype of the first array beside them."""
+    """The arguments of `prim` as Tensors; weak numbers take the dtype of the first float or exact array there."""
     boxed = [None if _is_weak(a) else _object_or_tensor(prim, a) for a in args]
     dtypes = [box.data.dtype for box in boxed if box is not None]
     arithmetic = [d for d in dtypes if d in FLOATS or d == OBJECT]
-    like = (arithmetic or dtypes or [FLOATS[0]])[0]
+    like = (arithmetic or [FLOATS[0]])[0]
     return tuple(
         engine.wrap(scalar_array(a, like), engine.CONSTANT) if box is None else box for a, box in zip(args, boxed, strict=True)
     )
@@ -76,13 +82,7 @@ def to_boxes(prim: Primitive, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _object_or_tensor(prim: Primitive, value: Any) -> Any:
     """A Tensor; a lone exact number (Fraction, a user's scalar) is a 0-d array of objects."""
-    if isinstance(value, engine.Box):
-        return value
-    if value is None or isinstance(value, (str, bytes, complex)):
-        raise TypeError(
-            f"{prim.name}: Tensors, arrays or numbers are needed; got {type(value).__name__}; pass a Tensor"
-        )
-    if isinstance(value, numbers.Number) and not isinstance(value, np.generic):
+    if isinstance(value, numbers.Number) and not isinstance(value, (np.generic, complex, engine.Box)):
         return engine.wrap(scalar_array(value, OBJECT), engine.CONSTANT)
     return as_tensor(value, op=prim.name)
 

@@ -247,3 +247,51 @@ def test_from_dlpack_of_another_device() -> None:
 def test_sizes_beyond_memory_are_refused_before_allocation() -> None:
     with pytest.raises(ValueError, match="^broadcast_to: the output fits into memory's address range; got shape"):
         ln.functional.broadcast_to(ln.tensor([1.0]), (2**40, 2**40))
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda F, x: F.reshape(x, "ab"), TypeError, "reshape: sizes are ints; got str; pass a tuple of ints"),
+        (lambda F, x: F.reshape(x, (3,)), ValueError,
+         "reshape: the number of elements stays; got (2, 2) to (3,); choose a shape of 4 elements"),
+        (lambda F, x: F.concat(3), TypeError, "concat: a sequence of Tensors is needed; got int; pass a list"),
+        (lambda F, x: F.concat([]), ValueError, "concat: at least one array is needed; got none; pass a sequence of Tensors"),
+        (lambda F, x: F.concat([x, x[0]]), ValueError,
+         "concat: shapes agree off axis 0; got (2, 2) and (2,); reshape or pad one"),
+        (lambda F, x: F.stack([x, x[0]]), ValueError, "stack: Tensors of one shape; got [(2,), (2, 2)]; reshape or pad them"),
+        (lambda F, x: F.split(x, [1, 2]), ValueError, "split: sizes add up to the axis; got [1, 2] for 2; make the sum 2"),
+        (lambda F, x: F.split(x, 0), ValueError, "split: pieces of at least one cell; got 0; pass a positive size"),
+        (lambda F, x: F.pad(x, (1,)), ValueError,
+         "pad: pairs (before, after) from the last axis; got (1,) for shape (2, 2); give at most 2 pairs"),
+        (lambda F, x: F.pad(x, (1, -1)), ValueError,
+         "pad: one pair of sizes, none negative, per axis; got ((0, 0), (1, -1)) for shape (2, 2); use a slice to cut"),
+        (lambda F, x: F.pad(x, (1, 1), mode="reflect"), ValueError,
+         "pad: mode 'constant' is supported; got 'reflect'; build others with concat and flip"),
+        (lambda F, x: F.flip(x, 2), ValueError, "flip: axis from -2 to 1; got 2; use an axis of the Tensor"),
+        (lambda F, x: F.flip(x, 0.5), TypeError, "flip: an axis is an int; got float; pass an int"),
+        (lambda F, x: F.flip(x, (0, 0)), ValueError,
+         "flip: different axes of the array; got (0, 0) for shape (2, 2); name each axis once"),
+        (lambda F, x: F.transpose(x, (0, 0)), ValueError,
+         "transpose: axes are a permutation of the array's; got (0, 0) for shape (2, 2); name each axis once"),
+        (lambda F, x: F.broadcast_to(x, (3, 2)), ValueError,
+         "broadcast_to: axes of size 1 stretch and others match; got (2, 2) to (3, 2); reshape it first"),
+        (lambda F, x: F.flatten(x, 1, 0), ValueError, "flatten: start_dim comes first; got 1 and 0; exchange them"),
+        (lambda F, x: F.cast(x, "nonsense"), TypeError,
+         "cast: the name of a dtype is needed; got 'nonsense'; pass 'float32' or 'float64'"),
+        (lambda F, x: F.cast(x, "float16"), TypeError,
+         "cast: between float32 and float64 only; got float32 to float16; convert the data with NumPy first"),
+        (lambda F, x: F.gather(x, 0, np.zeros((1, 3), np.int64)), ValueError,
+         "gather: data and indices agree off axis 0; got (2, 2) and (1, 3); broadcast the indices first"),
+        (lambda F, x: F.gather(x, 0, x), TypeError, "gather: indices are int64; got float32; convert with .astype('int64')"),
+        (lambda F, x: F.scatter_add(x, 0, np.zeros((1, 2), np.int64), x), ValueError,
+         "scatter_add: one index per element; got (2, 2) and (1, 2); broadcast the indices first"),
+        (lambda F, x: ln.tensor([[1.0], [1.0, 2.0]]), ValueError,
+         "tensor: nested sequences of equal lengths; got ragged ones; pad them to one length"),
+        (lambda F, x: ln.tensor(None), TypeError, "tensor: Tensors, arrays or numbers are needed; got NoneType; pass a Tensor"),
+    ],
+)
+def test_shape_errors(call: object, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind) as error:
+        call(ln.functional, ln.tensor([[1.0, 2.0], [3.0, 4.0]]))  # type: ignore[operator]
+    assert str(error.value) == words

@@ -37,6 +37,23 @@ def axes_of(op: str, axes: Any, rank: int) -> tuple[int, ...]:
     return tuple(axis_of(op, axis, rank) for axis in given)
 
 
+def sizes_of(op: str, sizes: Any) -> tuple[int, ...]:
+    """Sizes as a tuple of ints; a lone int is a tuple of one."""
+    given = tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,)
+    for n in given:
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+            raise TypeError(f"{op}: sizes are ints; got {type(n).__name__}; pass a tuple of ints")
+    return tuple(int(n) for n in given)
+
+
+def _tensors_of(op: str, tensors: Any) -> list[Any]:
+    if not isinstance(tensors, (tuple, list)):
+        raise TypeError(f"{op}: a sequence of Tensors is needed; got {type(tensors).__name__}; pass a list")
+    if not tensors:
+        raise ValueError(f"{op}: at least one array is needed; got none; pass a sequence of Tensors")
+    return [as_tensor(t, op=op) for t in tensors]
+
+
 def cast(x: Any, dtype: Any) -> Any:
     """The same numbers in another dtype; float32 ↔ float64 is differentiable.
 
@@ -44,7 +61,11 @@ def cast(x: Any, dtype: Any) -> Any:
     >>> ln.functional.cast(ln.tensor([1.5]), "float64")
     tensor([1.5], dtype=float64)
     """
-    x, new = as_tensor(x), np.dtype(dtype)
+    x = as_tensor(x)
+    try:
+        new = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"cast: the name of a dtype is needed; got {dtype!r}; pass 'float32' or 'float64'") from None
     if x.data.dtype == new:
         return x
     if "float" in x.data.dtype.name and "float" in new.name:
@@ -55,7 +76,7 @@ def cast(x: Any, dtype: Any) -> Any:
 def reshape(x: Any, shape: Sequence[int]) -> Any:
     """x with the same elements in another shape; one size may be −1."""
     x = as_tensor(x)
-    sizes = tuple(int(n) for n in shape)
+    sizes = sizes_of("reshape", shape)
     if sizes.count(-1) == 1:
         known = prod(n for n in sizes if n != -1)
         if known and x.data.size % known == 0:
@@ -83,7 +104,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
 
 def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     """x repeated along axes of size 1, and along new leading axes, to `shape`."""
-    return broadcast.broadcast_to(as_tensor(x), shape=tuple(int(n) for n in shape))
+    return broadcast.broadcast_to(as_tensor(x), shape=sizes_of("broadcast_to", shape))
 
 
 def concat(tensors: Sequence[Any], dim: int = 0) -> Any:
@@ -93,8 +114,8 @@ def concat(tensors: Sequence[Any], dim: int = 0) -> Any:
     >>> ln.functional.concat([ln.tensor([1.0]), ln.tensor([2.0, 3.0])])
     tensor([1., 2., 3.])
     """
-    parts = [as_tensor(t) for t in tensors]
-    return ops.concat(*parts, axis=axis_of("concat", dim, parts[0].ndim) if parts else 0)
+    parts = _tensors_of("concat", tensors)
+    return ops.concat(*parts, axis=axis_of("concat", dim, parts[0].ndim))
 
 
 cat = concat
@@ -102,9 +123,7 @@ cat = concat
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The Tensors, all of one shape, along a new axis."""
-    parts = [as_tensor(t) for t in tensors]
-    if not parts:
-        raise ValueError("stack: at least one array is needed; got none; pass a sequence of Tensors")
+    parts = _tensors_of("stack", tensors)
     if len({part.shape for part in parts}) > 1:
         raise ValueError(f"stack: Tensors of one shape; got {sorted({p.shape for p in parts})}; reshape or pad them")
     axis = axis_of("stack", dim, parts[0].ndim + 1)
@@ -128,7 +147,7 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
             raise ValueError(f"split: pieces of at least one cell; got {size}; pass a positive size")
         sizes = [min(size, n - start) for start in range(0, n, size)] or [0]
     else:
-        sizes = [int(s) for s in split_size_or_sections]
+        sizes = list(sizes_of("split", split_size_or_sections))
         if sum(sizes) != n or min(sizes, default=0) < 0:
             raise ValueError(f"split: sizes add up to the axis; got {sizes} for {n}; make the sum {n}")
     return tuple(_cut(x, axis, sum(sizes[:i]), size) for i, size in enumerate(sizes))
@@ -144,10 +163,11 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float = 0.0) 
     x = as_tensor(x)
     if mode != "constant":
         raise ValueError(f"pad: mode 'constant' is supported; got {mode!r}; build others with concat and flip")
-    if len(pad) % 2 or len(pad) // 2 > x.ndim:
-        raise ValueError(f"pad: pairs (before, after) from the last axis; got {tuple(pad)} for shape {x.shape}; "
+    amounts = sizes_of("pad", pad)
+    if len(amounts) % 2 or len(amounts) // 2 > x.ndim:
+        raise ValueError(f"pad: pairs (before, after) from the last axis; got {amounts} for shape {x.shape}; "
                          f"give at most {x.ndim} pairs")
-    pairs = [(int(pad[i]), int(pad[i + 1])) for i in range(0, len(pad), 2)][::-1]
+    pairs = [amounts[i : i + 2] for i in range(0, len(amounts), 2)][::-1]
     return ops.pad(x, padding=((0, 0),) * (x.ndim - len(pairs)) + tuple(pairs), value=value)
 
 
