@@ -25,3 +25,13 @@ def test_case_names_are_unique():
 
 def test_every_primitive_has_cases():
     assert set(registry) - {case.primitive for case in CASES} == set()
+
+
+def sizes(case: Case) -> set[int]:
+    return {np.size(a) for a in case.make(np.random.default_rng(0), np.dtype("float64"))}
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_every_primitive_is_called_on_no_element_and_on_one(size: int):
+    small = [case for case in CASES if "large" not in case.tags]
+    assert set(registry) - {case.primitive for case in small if size in sizes(case)} == set()

@@ -1,13 +1,4 @@
-"""The checks that every primitive of this package passes, for yours as well.
-
-``check_grads(f, args)``         derivatives of a function: numerical, forward and reverse, to any order
-``check_primitive(prim, case)``  one record on one call: everything in `CHECKS`
-
-A derivative is checked by inner products: with random u and v the three numbers ``u·(f(x + εv) − f(x − εv))/2ε``,
-``u·(J·v)`` and ``(uᵀ·J)·v`` must agree. Each costs a few evaluations however large the Jacobian is, and an error in
-any entry shows up. For the next order the same is asked of the function ``x ↦ J·v`` (mode "fwd") or ``x ↦ uᵀ·J``
-(mode "rev"). All checks raise AssertionError with the numbers that disagree.
-"""
+"""One primitive on one call, through the whole matrix: `check_primitive` and the checks it is made of."""
 
 from __future__ import annotations
 
@@ -17,128 +8,17 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lean_nn import tree
 from lean_nn.accuracy import bound_text, measure
 from lean_nn.cases import Case
 from lean_nn.convert import as_tensor
 from lean_nn.primitive import FLOATS, NONDIFF, Aval, Primitive, evaluate, get
 from lean_nn.spec.dual import Dual
+from lean_nn.testing.grads import Array, Function, Rng, arrays_of, check_grads, dot, norm
 from lean_nn.threads import get_num_threads, num_threads
 from lean_nn.transforms import grad, jvp, vjp
 
-__all__ = ["CHECKS", "check_grads", "check_primitive"]
-
-Array = NDArray[Any]
-Function = Callable[..., Any]
-Rng = np.random.Generator
-
-
-# --- derivatives of a function ---
-
-
-def check_grads(
-    f: Function,
-    args: Sequence[Any],
-    order: int = 2,
-    modes: Sequence[str] = ("fwd", "rev"),
-    *,
-    eps: float | None = None,
-    rtol: float | None = None,
-    seed: int = 0,
-) -> None:
-    """``u·(f(x+εv) − f(x−εv))/2ε = u·(J·v) = (uᵀ·J)·v`` for random u, v, up to ``order`` derivatives.
-
-    Parameters
-    ----------
-    f : function of Tensors
-        Returns a Tensor, or a tuple, list or dict of them.
-    args : sequence of arrays or Tensors
-        Where to check; all of float32 or float64. Use float64 if you can: a difference quotient in float32 has
-        two digits.
-    order : int
-        How many times to differentiate.
-    modes : sequence of "fwd", "rev"
-        Which modes to use, in every combination.
-    eps, rtol : float, optional
-        Step of the difference quotient and relative tolerance; the defaults follow from the dtype.
-    seed : int
-        Of the random directions.
-
-    Examples
-    --------
-    >>> import lean_nn as ln
-    >>> check_grads(lambda x: ln.functional.tanh(x) * x, [np.linspace(-1, 1, 5)])
-    """
-    unknown = set(modes) - {"fwd", "rev"}
-    if unknown or not modes:
-        raise ValueError(f'check_grads: modes are "fwd" and "rev"; got {tuple(modes)}; use one or both')
-    boxes = [as_tensor(a, op="check_grads") for a in args]
-    for box in boxes:
-        if box.data.dtype not in FLOATS:
-            raise TypeError(f"check_grads: float32 or float64 data is needed; got {box.data.dtype}; convert it")
-    unit = max((float(np.finfo(b.data.dtype).eps) for b in boxes), default=1e-16)
-    step = unit ** (1 / 3) if eps is None else eps
-    tolerance = 2e3 * unit ** (2 / 3) if rtol is None else rtol
-    _check_order(f, boxes, order, tuple(modes), step, tolerance, np.random.default_rng(seed), "")
-
-
-def _check_order(
-    f: Function, x: list[Any], order: int, modes: tuple[str, ...], eps: float, rtol: float, rng: Rng, path: str
-) -> None:
-    v = [_normal(rng, b) for b in x]
-    y = f(*x)
-    u = [_normal(rng, b) for b in tree.leaves(y)]
-    numerical = _dot(u, _difference(f, x, v, eps))
-    analytic = {}
-    if "fwd" in modes:
-        analytic["fwd"] = _dot(u, _arrays(jvp(f, x, v)[1]))
-    if "rev" in modes:
-        analytic["rev"] = _dot(v, _arrays(vjp(f, *x)[1](tree.rebuild(y, u))))
-    scale = 1 + abs(numerical) + _norm(u) * _norm(_difference(f, x, v, eps))
-    for mode, value in analytic.items():
-        if not abs(value - numerical) <= rtol * scale:
-            raise AssertionError(
-                f"check_grads: derivative {path + mode} disagrees with the difference quotient; got {value:.12g} and "
-                f"{numerical:.12g}, {abs(value - numerical) / scale:.3g} apart where {rtol:.3g} is allowed"
-            )
-    if order <= 1:
-        return
-    if "fwd" in modes:
-        _check_order(lambda *a: jvp(f, a, v)[1], x, order - 1, modes, eps, rtol, rng, path + "fwd-")
-    if "rev" in modes:
-        again = tree.rebuild(y, u)
-        _check_order(lambda *a: vjp(f, *a)[1](again), x, order - 1, modes, eps, rtol, rng, path + "rev-")
-
-
-def _normal(rng: Rng, like: Any) -> Any:
-    return as_tensor(rng.standard_normal(like.data.shape).astype(like.data.dtype))
-
-
-def _arrays(value: Any) -> list[Array]:
-    return [leaf.data for leaf in tree.leaves(value)]
-
-
-def _difference(f: Function, x: list[Any], v: list[Any], eps: float) -> list[Array]:
-    ahead, behind = (
-        _arrays(f(*[as_tensor(b.data + b.data.dtype.type(s * eps) * t.data) for b, t in zip(x, v, strict=True)]))
-        for s in (1, -1)
-    )
-    return [(a.astype(np.float64) - b.astype(np.float64)) / (2 * eps) for a, b in zip(ahead, behind, strict=True)]
-
-
-def _dot(a: Sequence[Any], b: Sequence[Array]) -> float:
-    return math.fsum(
-        float(np.vdot(np.float64(p.data), np.float64(q))) for p, q in zip(a, b, strict=True) if q.dtype.kind == "f"
-    )
-
-
-def _norm(a: Sequence[Any]) -> float:
-    return math.sqrt(math.fsum(float(np.square(np.float64(getattr(p, "data", p))).sum()) for p in a))
-
-
-# --- one primitive on one call ---
+__all__ = ["CHECKS", "check_primitive"]
 
 
 class Run:
@@ -263,9 +143,9 @@ def check_adjoint(run: Run) -> None:
     y, y_dot = jvp(f, x, v)
     u = [as_tensor(t) for t in run.directions([b.data for b in y])]
     x_bar = vjp(f, *x)[1](tuple(u))
-    forward, reverse = _dot(u, _arrays(y_dot)), _dot(v, _arrays(x_bar))
-    scale = _norm(u) * _norm(_arrays(y_dot)) + _norm(v) * _norm(_arrays(x_bar)) + 1e-30
-    tolerance = 1e3 * run.unit(_arrays(y))
+    forward, reverse = dot(u, arrays_of(y_dot)), dot(v, arrays_of(x_bar))
+    scale = norm(u) * norm(arrays_of(y_dot)) + norm(v) * norm(arrays_of(x_bar)) + 1e-30
+    tolerance = 1e3 * run.unit(arrays_of(y))
     if not (abs(forward - reverse) <= tolerance * scale or not math.isfinite(scale)):
         raise run.fail("adjoint identity", f"u·(J·v) = {forward!r}, (uᵀ·J)·v = {reverse!r}")
 
@@ -320,8 +200,8 @@ def check_third_order(run: Run) -> None:
         return
     f, x = run.function(run.arrays), [as_tensor(run.arrays[i]) for i in run.moving]
     y = f(*x)
-    u = [as_tensor(t) for t in run.directions(_arrays(y))]
-    v = [as_tensor(t) for t in run.directions(_arrays(x))]
+    u = [as_tensor(t) for t in run.directions(arrays_of(y))]
+    v = [as_tensor(t) for t in run.directions(arrays_of(x))]
     everything = tuple(range(len(x)))
 
     def push(g: Function) -> Function:
@@ -335,9 +215,9 @@ def check_third_order(run: Run) -> None:
     for name, got, like in (("forward", forward, y), ("reverse", reverse, x)):
         if [t.data.shape for t in got] != [t.data.shape for t in like]:
             raise run.fail(f"third order, {name}", "the shapes are wrong")
-    ahead, back = _dot(u, _arrays(forward)), _dot(v, _arrays(reverse))
-    scale = 1 + _norm(u) * _norm(_arrays(forward)) + _norm(v) * _norm(_arrays(reverse))
-    if not (abs(ahead - back) <= 1e5 * run.unit(_arrays(y)) * scale or not math.isfinite(scale)):
+    ahead, back = dot(u, arrays_of(forward)), dot(v, arrays_of(reverse))
+    scale = 1 + norm(u) * norm(arrays_of(forward)) + norm(v) * norm(arrays_of(reverse))
+    if not (abs(ahead - back) <= 1e5 * run.unit(arrays_of(y)) * scale or not math.isfinite(scale)):
         raise run.fail("third order", f"forward {ahead!r}, reverse {back!r}")
 
 
@@ -362,7 +242,7 @@ def check_layouts(run: Run) -> None:
     for name, change in (("strided", _strided), ("read-only", _read_only), ("reversed", _reversed)):
         changed = [change(a) for a in run.arrays]
         y = run.prim(*[as_tensor(a) for a in changed], **run.params)
-        for got, want in zip(_arrays(y), plain, strict=True):
+        for got, want in zip(arrays_of(y), plain, strict=True):
             if not _same_bits(got, want):
                 raise run.fail(f"{name} arguments", "the result differs from that of contiguous ones")
 
