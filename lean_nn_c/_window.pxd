@@ -17,12 +17,15 @@ cdef extern from "pool_window.h" nogil:
         int64_t kernel
         int64_t pitch
         int64_t out_pitch
+        int64_t inside_low
+        int64_t inside_high
         const int64_t* first
         const int64_t* count
         const int64_t* divisor
         const int64_t* begin
         const int64_t* low
         const int64_t* high
+    void lnn_inside(Axis*)
 
 cdef enum:
     MAX_RANK = 64        # NumPy has no more axes
@@ -84,6 +87,7 @@ cdef inline bint read_windows(
         axis.high = axis.low + axis.size
         o += 4 * axis.outputs
         i += 2 * axis.size
+        lnn_inside(axis)
     measure(w, d)
     return o == outputs.shape[0] and i == inputs.shape[0]
 
@@ -109,8 +113,10 @@ cdef inline void start_rows(RowCursor* c, const Windows* w, int64_t row) noexcep
     cdef int64_t p
     c.left, c.offset, c.divisor = 1, 0, 1
     for a in range(w.rank - 2, -1, -1):
-        p = row % w.axis[a].outputs
-        row //= w.axis[a].outputs
+        p = row
+        if a:  # divisions are slow, and most windows have two axes
+            row = p // w.axis[a].outputs
+            p -= row * w.axis[a].outputs
         c.at[a] = 0
         c.counts[a] = w.axis[a].count[p]
         c.left *= c.counts[a]
@@ -136,14 +142,28 @@ cdef inline void next_row(RowCursor* c, const Windows* w) noexcept nogil:
 
 
 cdef inline int64_t list_rows(RowCursor* c, const Windows* w, int64_t* offsets, int64_t room) noexcept nogil:
-    """Write the remaining rows' offsets; how many there are, or −1 where `room` is too small for them."""
-    cdef int64_t n = c.left, i
+    """Write the rows' offsets, from the first on; how many there are, or −1 where `room` is too small for them."""
+    cdef int64_t n = c.left, i, jump
     if n > room:
         return -1
+    if w.rank == 2:
+        jump = w.axis[0].step * w.axis[0].pitch
+        for i in range(n):
+            offsets[i] = c.offset + i * jump
+        return n
     for i in range(n):
         offsets[i] = c.offset
         next_row(c, w)
     return n
+
+
+cdef inline bint whole(const Windows* w) noexcept nogil:
+    """Whether there is one window and it is the whole plane."""
+    cdef int a
+    for a in range(w.rank):
+        if w.axis[a].outputs != 1 or w.axis[a].count[0] != w.axis[a].size or w.axis[a].divisor[0] != w.axis[a].size:
+            return False
+    return w.in_cells > 0
 
 
 cdef inline int64_t seek(const Axis* axis, int64_t cell, int64_t p) noexcept nogil:
@@ -158,8 +178,10 @@ cdef inline void start_cover(CoverCursor* c, const Windows* w, int64_t row) noex
     cdef int a
     c.valid = True
     for a in range(w.rank - 2, -1, -1):
-        c.cell[a] = row % w.axis[a].size
-        row //= w.axis[a].size
+        c.cell[a] = row
+        if a:
+            row = c.cell[a] // w.axis[a].size
+            c.cell[a] -= row * w.axis[a].size
         c.at[a] = seek(&w.axis[a], c.cell[a], w.axis[a].low[c.cell[a]])
         if c.at[a] >= w.axis[a].high[c.cell[a]]:
             c.valid = False

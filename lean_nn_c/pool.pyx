@@ -3,8 +3,8 @@
 ``max_pool``, ``gather_at`` and ``scatter_add_at`` take flat C-contiguous arrays of whole planes (one plane per
 sample and channel) and the packed tables of ``lean_nn/window.py``; outputs are written, never allocated.
 
-Work is cut into fixed pieces, an output row or `BLOCK` outputs of it (a plane for the scatter), each computed by
-one thread, so the bits do not depend on the number of threads.
+Work is cut into fixed pieces, a few output rows or `BLOCK` outputs of a long one (a plane for the scatter), each
+computed by one thread, so the bits do not depend on the number of threads.
 """
 
 from cython.parallel cimport prange
@@ -12,7 +12,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, int64_t
 
 from lean_nn_c._types cimport real
-from lean_nn_c._window cimport Axis, RowCursor, Windows, list_rows, next_row, planes_of, start_rows
+from lean_nn_c._window cimport Axis, RowCursor, Windows, list_rows, next_row, planes_of, start_rows, whole
 from lean_nn_c.threads cimport threads_for
 
 cdef extern from "pool_rows.h" nogil:
@@ -20,13 +20,16 @@ cdef extern from "pool_rows.h" nogil:
         LNN_ROWS
         LNN_BYTES
     bint lnn_tiles_fit(const Axis*, int64_t)
+    int64_t lnn_max_all_f32(const float*, int64_t)
+    int64_t lnn_max_all_f64(const double*, int64_t)
     void lnn_max_row_f32(
         const float*, const float*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, float*, int64_t*)
     void lnn_max_row_f64(
         const double*, const double*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, double*, int64_t*)
 
 cdef enum:
-    BLOCK = 4096                 # outputs of a row that one thread computes at a time
+    BLOCK = 4096                 # outputs of a long row that one thread computes at a time
+    GROUP = 1024                 # outputs of several short rows, likewise
 
 
 cdef void max_cells(
@@ -78,21 +81,57 @@ cdef void max_piece(
     max_cells(x, w, &rows, p0, p1, y, idx)
 
 
+cdef void max_rows(
+    const real* x, const real* x_end, const Windows* w, bint tiled, int64_t row, int64_t end, real* y, int64_t* idx,
+) noexcept nogil:
+    """Whole output rows `row` to `end`, counted over all planes."""
+    cdef int64_t outputs = w.axis[w.rank - 1].outputs, plane = row // w.out_rows, r = row - plane * w.out_rows
+    while row < end:
+        max_piece(
+            x + plane * w.in_cells, x_end, w, tiled, r, 0, outputs, y + row * outputs,
+            idx + row * outputs if idx != NULL else NULL)
+        row += 1
+        r += 1
+        if r == w.out_rows:
+            r = 0
+            plane += 1
+
+
+cdef void max_whole(const real* x, int64_t cells, real* y, int64_t* idx) noexcept nogil:
+    cdef int64_t at
+    if real is float:
+        at = lnn_max_all_f32(x, cells)
+    else:
+        at = lnn_max_all_f64(x, cells)
+    y[0] = x[at]
+    if idx != NULL:
+        idx[0] = at
+
+
 cdef void max_planes(const real* x, real* y, int64_t* idx, const Windows* w, int64_t planes) noexcept nogil:
     cdef int64_t outputs = w.axis[w.rank - 1].outputs
     cdef int64_t blocks = (outputs + BLOCK - 1) // BLOCK
     cdef int64_t rows = planes * w.out_rows
+    cdef int64_t group = max(1, GROUP // outputs), groups = (rows + group - 1) // group
     # the row kernels count a plane's cells in 32 bits
     cdef bint tiled = w.in_cells <= INT32_MAX and lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
     cdef const real* x_end = x + planes * w.in_cells
+    cdef int threads = threads_for(rows * outputs * w.box)
     cdef int64_t unit, row, p0, at
-    for unit in prange(rows * blocks, schedule="static", num_threads=threads_for(rows * outputs * w.box)):
-        row = unit // blocks
-        p0 = unit % blocks * BLOCK
-        at = row * outputs
-        max_piece(
-            x + row // w.out_rows * w.in_cells, x_end, w, tiled, row % w.out_rows, p0, min(p0 + BLOCK, outputs),
-            y + at, idx + at if idx != NULL else NULL)
+    if whole(w):
+        for unit in prange(planes, schedule="static", num_threads=threads):
+            max_whole(x + unit * w.in_cells, w.in_cells, y + unit, idx + unit if idx != NULL else NULL)
+    elif blocks == 1:
+        for unit in prange(groups, schedule="static", num_threads=threads):
+            max_rows(x, x_end, w, tiled, unit * group, min((unit + 1) * group, rows), y, idx)
+    else:
+        for unit in prange(rows * blocks, schedule="static", num_threads=threads):
+            row = unit // blocks
+            p0 = unit % blocks * BLOCK
+            at = row * outputs
+            max_piece(
+                x + row // w.out_rows * w.in_cells, x_end, w, tiled, row % w.out_rows, p0,
+                min(p0 + BLOCK, outputs), y + at, idx + at if idx != NULL else NULL)
 
 
 def max_pool(

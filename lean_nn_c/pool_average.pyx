@@ -12,7 +12,8 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
-    Axis, CoverCursor, RowCursor, Windows, list_rows, next_cover, next_row, planes_of, seek, start_cover, start_rows,
+    Axis, CoverCursor, RowCursor, Windows, list_rows, next_cover, next_row, planes_of, seek, start_cover,
+    start_rows, whole,
 )
 from lean_nn_c.threads cimport threads_for
 
@@ -23,6 +24,8 @@ cdef extern from "pool_rows.h" nogil:
         LNN_ROWS
     bint lnn_tiles_fit(const Axis*, int64_t)
     bint lnn_spread_fits(const Axis*)
+    float lnn_sum_all_f32(const float*, int64_t)
+    double lnn_sum_all_f64(const double*, int64_t)
     void lnn_average_row_f32(
         const float*, const float*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, float,
         const int64_t*, float*)
@@ -36,7 +39,8 @@ cdef extern from "pool_rows.h" nogil:
         double*)
 
 cdef enum:
-    BLOCK = 4096         # outputs of a row that one thread computes at a time
+    BLOCK = 4096         # outputs of a long row that one thread computes at a time
+    GROUP = 1024         # outputs (cells, for the transpose) of several short rows, likewise
     PADDED = 0
     REAL = 1
     GIVEN = 2
@@ -112,19 +116,55 @@ cdef void average_piece(
     average_cells(x, w, &rows, p0, p1, by, y)
 
 
+cdef void average_rows(
+    const real* x, const real* x_end, const Windows* w, bint tiled, int64_t row, int64_t end, Divisor by, real* y,
+) noexcept nogil:
+    """Whole output rows `row` to `end`, counted over all planes."""
+    cdef int64_t outputs = w.axis[w.rank - 1].outputs, plane = row // w.out_rows, r = row - plane * w.out_rows
+    while row < end:
+        average_piece(x + plane * w.in_cells, x_end, w, tiled, r, 0, outputs, by, y + row * outputs)
+        row += 1
+        r += 1
+        if r == w.out_rows:
+            r = 0
+            plane += 1
+
+
+cdef inline real sum_whole(const real* x, int64_t cells) noexcept nogil:
+    if real is float:
+        return lnn_sum_all_f32(x, cells)
+    else:
+        return lnn_sum_all_f64(x, cells)
+
+
+cdef inline double whole_divisor(const Windows* w, Divisor by) noexcept nogil:
+    return by.given if by.kind == GIVEN else <double>w.in_cells
+
+
 cdef void average_planes(const real* x, real* y, const Windows* w, int64_t planes, Divisor by) noexcept nogil:
     cdef int64_t outputs = w.axis[w.rank - 1].outputs
     cdef int64_t blocks = (outputs + BLOCK - 1) // BLOCK
     cdef int64_t rows = planes * w.out_rows
+    cdef int64_t group = max(1, GROUP // outputs), groups = (rows + group - 1) // group
     cdef bint tiled = lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
     cdef const real* x_end = x + planes * w.in_cells
+    cdef int threads = threads_for(rows * outputs * w.box)
     cdef int64_t unit, row, p0
-    for unit in prange(rows * blocks, schedule="static", num_threads=threads_for(rows * outputs * w.box)):
-        row = unit // blocks
-        p0 = unit % blocks * BLOCK
-        average_piece(
-            x + row // w.out_rows * w.in_cells, x_end, w, tiled, row % w.out_rows, p0, min(p0 + BLOCK, outputs),
-            by, y + row * outputs)
+    cdef real divisor
+    if whole(w):
+        divisor = <real>whole_divisor(w, by)
+        for unit in prange(planes, schedule="static", num_threads=threads):
+            y[unit] = sum_whole(x + unit * w.in_cells, w.in_cells) / divisor
+    elif blocks == 1:
+        for unit in prange(groups, schedule="static", num_threads=threads):
+            average_rows(x, x_end, w, tiled, unit * group, min((unit + 1) * group, rows), by, y)
+    else:
+        for unit in prange(rows * blocks, schedule="static", num_threads=threads):
+            row = unit // blocks
+            p0 = unit % blocks * BLOCK
+            average_piece(
+                x + row // w.out_rows * w.in_cells, x_end, w, tiled, row % w.out_rows, p0,
+                min(p0 + BLOCK, outputs), by, y + row * outputs)
 
 
 def avg_pool(
@@ -209,20 +249,49 @@ cdef void spread_piece(
         lnn_spread_row_f64(y_bar, offsets, outer, n, axis, inner, j0, j1, x_bar)
 
 
+cdef void spread_rows(
+    const real* y_bar, const Windows* w, bint tiled, int64_t row, int64_t end, Divisor by, real* x_bar,
+) noexcept nogil:
+    """Whole input rows `row` to `end`, counted over all planes."""
+    cdef int64_t size = w.axis[w.rank - 1].size, plane = row // w.in_rows, r = row - plane * w.in_rows
+    while row < end:
+        spread_piece(y_bar + plane * w.out_cells, w, tiled, r, 0, size, by, x_bar + row * size)
+        row += 1
+        r += 1
+        if r == w.in_rows:
+            r = 0
+            plane += 1
+
+
+cdef void fill(real value, int64_t n, real* x_bar) noexcept nogil:
+    cdef int64_t j
+    for j in range(n):
+        x_bar[j] = value
+
+
 cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_t planes, Divisor by) noexcept nogil:
     cdef int64_t size = w.axis[w.rank - 1].size
     cdef int64_t blocks = (size + LNN_CELLS - 1) // LNN_CELLS
     cdef int64_t rows = planes * w.in_rows
+    cdef int64_t group = max(1, GROUP // size), groups = (rows + group - 1) // group
     cdef bint tiled = lnn_spread_fits(&w.axis[w.rank - 1])
+    cdef int threads = threads_for(planes * (w.out_cells * w.box + w.in_cells))
     cdef int64_t unit, row, j0
-    for unit in prange(
-        rows * blocks, schedule="static", num_threads=threads_for(planes * (w.out_cells * w.box + w.in_cells))
-    ):
-        row = unit // blocks
-        j0 = unit % blocks * LNN_CELLS
-        spread_piece(
-            y_bar + row // w.in_rows * w.out_cells, w, tiled, row % w.in_rows, j0, min(j0 + LNN_CELLS, size), by,
-            x_bar + row * size)
+    cdef real divisor
+    if whole(w):
+        divisor = <real>whole_divisor(w, by)
+        for unit in prange(planes, schedule="static", num_threads=threads):
+            fill(y_bar[unit] / divisor, w.in_cells, x_bar + unit * w.in_cells)
+    elif blocks == 1:
+        for unit in prange(groups, schedule="static", num_threads=threads):
+            spread_rows(y_bar, w, tiled, unit * group, min((unit + 1) * group, rows), by, x_bar)
+    else:
+        for unit in prange(rows * blocks, schedule="static", num_threads=threads):
+            row = unit // blocks
+            j0 = unit % blocks * LNN_CELLS
+            spread_piece(
+                y_bar + row // w.in_rows * w.out_cells, w, tiled, row % w.in_rows, j0,
+                min(j0 + LNN_CELLS, size), by, x_bar + row * size)
 
 
 def avg_pool_transpose(

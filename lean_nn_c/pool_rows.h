@@ -1,15 +1,15 @@
 /* Pooling along one output row, in vector registers.
  *
- * Used where the windows of the last axis are alike (distance `stride`, `kernel` cells `step` apart). A tile is
- * one register of neighbouring outputs; every tap of the window is one (strided) load, and the accumulators stay
- * in registers while all rows of the window's box pass. Lanes are independent outputs, so a lane computes exactly
- * what the scalar loop in pool.pyx computes, in the same order.
+ * Used where the windows of the last axis are alike (distance `stride`, `kernel` cells `step` apart). A tile is one
+ * register of neighbouring outputs; every tap of the window is one (strided) load, and the accumulators stay in
+ * registers while all rows of the window's box pass. Lanes are independent outputs, so a lane computes exactly what
+ * the scalar loops of the .pyx files compute, in the same order.
  *
- * Tiles that stick out of the row read a copy of it with neutral cells around. The last tile of a row is moved
- * back to end with the row; a row shorter than a tile has idle lanes, which may read on into the next row but
- * never beyond the array (`x_end`).
+ * A row's outputs are of two kinds. `inside`: all taps of the window are real cells; tiles read the array itself,
+ * the last tile is moved back to end with the others. `border`: a few at the ends are computed one by one; where
+ * they are many, tiles read a copy of the row with neutral cells around.
  *
- * pool_tile.h holds the text, included once per number type.
+ * pool_max.h, pool_sum.h and pool_spread.h hold the text, included once per number type.
  */
 #ifndef LNN_POOL_ROWS_H
 #define LNN_POOL_ROWS_H
@@ -17,12 +17,15 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "pool_window.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
 #define LNN_BYTES 64
-#elif defined(__AVX__)
+#elif defined(__AVX2__)
 #define LNN_BYTES 32
 #else
 #define LNN_BYTES 16
@@ -33,78 +36,99 @@
 #define LNN_CELLS 1024   /* cells of an input row that the transposes handle at a time */
 #define LNN_INLINE static inline __attribute__((always_inline))
 
-/* Even elements of 2n - 1 consecutive ones: `a` begins at the first, `b` at the n-th (counted from 1), so that
- * nothing beyond the last is read. */
-#if defined(__clang__) || __GNUC__ >= 12
-#define LNN_EVEN_2(a, b) __builtin_shufflevector(a, b, 0, 3)
-#define LNN_EVEN_4(a, b) __builtin_shufflevector(a, b, 0, 2, 5, 7)
-#define LNN_EVEN_8(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
-#define LNN_EVEN_16(a, b) \
-    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
-#define LNN_HAS_EVEN 1
-#else
-#define LNN_HAS_EVEN 0
-#endif
-
 typedef float lnn_v_f32 __attribute__((vector_size(LNN_BYTES)));
 typedef double lnn_v_f64 __attribute__((vector_size(LNN_BYTES)));
 typedef int32_t lnn_i_f32 __attribute__((vector_size(LNN_BYTES)));
 typedef int64_t lnn_i_f64 __attribute__((vector_size(LNN_BYTES)));
 
-#if LNN_BYTES == 32
-LNN_INLINE lnn_v_f32 lnn_pick_f32(lnn_i_f32 m, lnn_v_f32 a, lnn_v_f32 b) {
-    return __builtin_ia32_blendvps256(b, a, (lnn_v_f32)m);
-}
-LNN_INLINE lnn_v_f64 lnn_pick_f64(lnn_i_f64 m, lnn_v_f64 a, lnn_v_f64 b) {
-    return __builtin_ia32_blendvpd256(b, a, (lnn_v_f64)m);
-}
+/* Every second of 2n - 1 consecutive cells: `a` begins at the first and `b` at the n-th, so that nothing beyond the
+ * last is read. EVEN shuffles within 16 bytes only, which is cheap; SORT brings a tile's lanes into order at its end. */
+#if defined(__clang__) || __GNUC__ >= 12
+#define LNN_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define LNN_HAS_SHUFFLE 1
 #else
-LNN_INLINE lnn_v_f32 lnn_pick_f32(lnn_i_f32 m, lnn_v_f32 a, lnn_v_f32 b) {
-    return (lnn_v_f32)(((lnn_i_f32)a & m) | ((lnn_i_f32)b & ~m));
-}
-LNN_INLINE lnn_v_f64 lnn_pick_f64(lnn_i_f64 m, lnn_v_f64 a, lnn_v_f64 b) {
-    return (lnn_v_f64)(((lnn_i_f64)a & m) | ((lnn_i_f64)b & ~m));
-}
+#define LNN_HAS_SHUFFLE 0
 #endif
 
-#define LNN_CAT_(a, b) a##b
-#define LNN_CAT(a, b) LNN_CAT_(a, b)
+/* PICK(m, a, b): a where m, else b. MORE(a, b): a where a > b, else b; so a NaN in a is passed over, one in b stays. */
+#if LNN_BYTES == 64
+#define LNN_EVEN_f32(a, b) \
+    LNN_SHUFFLE(a, b, 0, 2, 17, 19, 4, 6, 21, 23, 8, 10, 25, 27, 12, 14, 29, 31)
+#define LNN_SORT_f32(a) LNN_SHUFFLE(a, a, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)
+#define LNN_EVEN_f64(a, b) LNN_SHUFFLE(a, b, 0, 9, 2, 11, 4, 13, 6, 15)
+#define LNN_SORT_f64(a) LNN_SHUFFLE(a, a, 0, 2, 4, 6, 1, 3, 5, 7)
+#define LNN_MORE_f32(a, b) ((lnn_v_f32)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define LNN_MORE_f64(a, b) ((lnn_v_f64)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
+#elif LNN_BYTES == 32
+#define LNN_EVEN_f32(a, b) LNN_SHUFFLE(a, b, 0, 2, 9, 11, 4, 6, 13, 15)
+#define LNN_SORT_f32(a) LNN_SHUFFLE(a, a, 0, 1, 4, 5, 2, 3, 6, 7)
+#define LNN_EVEN_f64(a, b) LNN_SHUFFLE(a, b, 0, 5, 2, 7)
+#define LNN_SORT_f64(a) LNN_SHUFFLE(a, a, 0, 2, 1, 3)
+#define LNN_MORE_f32(a, b) ((lnn_v_f32)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define LNN_MORE_f64(a, b) ((lnn_v_f64)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
+#define LNN_PICK_f32(m, a, b) ((lnn_v_f32)_mm256_blendv_ps((__m256)(b), (__m256)(a), (__m256)(m)))
+#define LNN_PICK_f64(m, a, b) ((lnn_v_f64)_mm256_blendv_pd((__m256d)(b), (__m256d)(a), (__m256d)(m)))
+#define LNN_ANY_f32(m) (_mm256_movemask_ps((__m256)(m)) != 0)
+#define LNN_ANY_f64(m) (_mm256_movemask_pd((__m256d)(m)) != 0)
+#else
+#define LNN_EVEN_f32(a, b) LNN_SHUFFLE(a, b, 0, 2, 5, 7)
+#define LNN_SORT_f32(a) (a)
+#define LNN_EVEN_f64(a, b) LNN_SHUFFLE(a, b, 0, 3)
+#define LNN_SORT_f64(a) (a)
+#if defined(__x86_64__)
+#define LNN_MORE_f32(a, b) ((lnn_v_f32)_mm_max_ps((__m128)(a), (__m128)(b)))
+#define LNN_MORE_f64(a, b) ((lnn_v_f64)_mm_max_pd((__m128d)(a), (__m128d)(b)))
+#define LNN_ANY_f32(m) (_mm_movemask_ps((__m128)(m)) != 0)
+#define LNN_ANY_f64(m) (_mm_movemask_pd((__m128d)(m)) != 0)
+#else
+#define LNN_MORE_f32(a, b) LNN_PICK_f32((a) > (b), a, b)
+#define LNN_MORE_f64(a, b) LNN_PICK_f64((a) > (b), a, b)
+#endif
+#endif
+#ifndef LNN_PICK_f32
+#define LNN_PICK_f32(m, a, b) ((lnn_v_f32)(((lnn_i_f32)(a) & (m)) | ((lnn_i_f32)(b) & ~(m))))
+#define LNN_PICK_f64(m, a, b) ((lnn_v_f64)(((lnn_i_f64)(a) & (m)) | ((lnn_i_f64)(b) & ~(m))))
+#endif
+#ifndef LNN_ANY_f32
+LNN_INLINE int lnn_any_f32(lnn_i_f32 m) {
+    int any = 0;
+    for (int l = 0; l < LNN_BYTES / 4; l++) any |= m[l];
+    return any != 0;
+}
+LNN_INLINE int lnn_any_f64(lnn_i_f64 m) {
+    int64_t any = 0;
+    for (int l = 0; l < LNN_BYTES / 8; l++) any |= m[l];
+    return any != 0;
+}
+#define LNN_ANY_f32(m) lnn_any_f32(m)
+#define LNN_ANY_f64(m) lnn_any_f64(m)
+#endif
 
 #define real float
 #define whole int32_t
 #define T(name) name##_f32
 #define LANES (LNN_BYTES / 4)
-#if LNN_BYTES == 64
-#define EVEN LNN_EVEN_16
-#elif LNN_BYTES == 32
-#define EVEN LNN_EVEN_8
-#else
-#define EVEN LNN_EVEN_4
-#endif
 #include "pool_tile.h"
+#include "pool_max.h"
+#include "pool_sum.h"
+#include "pool_spread.h"
 #undef real
 #undef whole
 #undef T
 #undef LANES
-#undef EVEN
 
 #define real double
 #define whole int64_t
 #define T(name) name##_f64
 #define LANES (LNN_BYTES / 8)
-#if LNN_BYTES == 64
-#define EVEN LNN_EVEN_8
-#elif LNN_BYTES == 32
-#define EVEN LNN_EVEN_4
-#else
-#define EVEN LNN_EVEN_2
-#endif
 #include "pool_tile.h"
+#include "pool_max.h"
+#include "pool_sum.h"
+#include "pool_spread.h"
 #undef real
 #undef whole
 #undef T
 #undef LANES
-#undef EVEN
 
 /* Whether the tiles serve this axis: alike windows, narrow enough for the copy of a row, worth a register. */
 static inline int lnn_tiles_fit(const lnn_axis *a, int64_t lanes) {
