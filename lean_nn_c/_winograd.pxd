@@ -18,8 +18,10 @@ cdef extern from "winograd.h" nogil:
         LNN_WINO_PANEL
     void lnn_wino_image_f32(int m, const float** p, Py_ssize_t pitch, float* out, Py_ssize_t step) noexcept
     void lnn_wino_image_f64(int m, const double** p, Py_ssize_t pitch, double* out, Py_ssize_t step) noexcept
-    void lnn_wino_weight_f32(int m, int flip, const float** p, float* out, Py_ssize_t step) noexcept
-    void lnn_wino_weight_f64(int m, int flip, const double** p, double* out, Py_ssize_t step) noexcept
+    void lnn_wino_weight_f32(int m, int flip, Py_ssize_t filters, const float* w, Py_ssize_t next,
+                             Py_ssize_t ahead, float* out, Py_ssize_t step) noexcept
+    void lnn_wino_weight_f64(int m, int flip, Py_ssize_t filters, const double* w, Py_ssize_t next,
+                             Py_ssize_t ahead, double* out, Py_ssize_t step) noexcept
     void lnn_wino_output_f32(int m, const float* t, Py_ssize_t step, float bias, float** p,
                              const int64_t* pitch) noexcept
     void lnn_wino_output_f64(int m, const double* t, Py_ssize_t step, double bias, double** p,
@@ -116,12 +118,13 @@ cdef inline void image(int m, const real** p, int64_t pitch, real* out, int64_t 
         lnn_wino_image_f64(m, p, pitch, out, step)
 
 
-cdef inline void weight(int m, bint flip, const real** p, real* out, int64_t step) noexcept nogil:
-    """out[xi*step + lane] = (G g G^T)[xi] of the filter at p[lane]."""
+cdef inline void weight(int m, bint flip, int64_t filters, const real* w, int64_t next, int64_t ahead,
+                        real* out, int64_t step) noexcept nogil:
+    """out[xi*step + k] = (G g G^T)[xi] of the filter at w + k*next; whole vectors are written."""
     if real is float:
-        lnn_wino_weight_f32(m, flip, p, out, step)
+        lnn_wino_weight_f32(m, flip, filters, w, next, ahead, out, step)
     else:
-        lnn_wino_weight_f64(m, flip, p, out, step)
+        lnn_wino_weight_f64(m, flip, filters, w, next, ahead, out, step)
 
 
 cdef inline void output(int m, const real* t, int64_t step, real bias, real** p, const int64_t* pitch) noexcept nogil:

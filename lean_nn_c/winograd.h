@@ -13,6 +13,9 @@
 
 enum { LNN_WINO_VECTORS = 2, LNN_WINO_PANEL = 6 };
 
+/* What Cython calls keeps its own registers and its own name in a profile. */
+#define LNN_CALLED static __attribute__((noinline))
+
 /* The points 0, +-A, +-B, infinity of F(4x4, 3x3); A, B and all their products below are exact in float. */
 #define LNN_A 0.625
 #define LNN_B 1.5

@@ -153,30 +153,26 @@ cdef void make_v(const Plan* p, int64_t unit, int64_t first, int64_t stop, const
 
 cdef void make_u(const Plan* p, int64_t panel, int64_t block, const real* w, real* u) noexcept nogil:
     """U of one panel and block."""
-    cdef const real* at[MAX_WIDTH]
-    cdef int64_t i, k, row, first = row_of(p, panel), stop = row_of(p, panel + 1), c
-    cdef int lane, per_vector = lanes(w)
-    for i in range((terms_of(p, block) + per_vector - 1) // per_vector):
-        k = i * per_vector
-        for row in range(first, stop):
-            for lane in range(per_vector):      # lanes beyond the last channel repeat it and are never read
-                c = min(block * BLOCK + k + lane, p.channels - 1)
-                at[lane] = w + row * p.w_row + c * p.w_channel
-            weight(p.m, p.flip, &at[0], u + (row - first) * depth_of(p) + k, u_step(p))
+    cdef int64_t row, first = row_of(p, panel), ahead = p.w_row * (LNN_WINO_PANEL if p.flip else 1)
+    for row in range(first, row_of(p, panel + 1)):
+        weight(p.m, p.flip, terms_of(p, block), w + row * p.w_row + block * BLOCK * p.w_channel, p.w_channel,
+               ahead, u + (row - first) * depth_of(p), u_step(p))
 
 
 cdef void multiply(const Plan* p, int64_t unit, int64_t first, int64_t stop, int64_t block, const real* u,
                    int64_t u_panel, const real* v, real* t) noexcept nogil:
     """T of panels first..stop of one unit gets a block's share."""
-    cdef int64_t point, panel, row, top = row_of(p, first), tiles = min(p.width, p.tiles - unit * p.width)
+    cdef int64_t row[PANELS + 1]
+    cdef int64_t point, i, step = v_step(p, block), terms = terms_of(p, block), depth = depth_of(p)
+    cdef int64_t tiles = min(p.width, p.tiles - unit * p.width)
     cdef int vectors = <int>((tiles * LNN_WINO_VECTORS + p.width - 1) // p.width)
+    for i in range(stop - first + 1):
+        row[i] = row_of(p, first + i)
+    v += v_block(p, block)
     for point in range(p.points):
-        for panel in range(first, stop):
-            row = row_of(p, panel)
-            product(<int>(row_of(p, panel + 1) - row), vectors, terms_of(p, block),
-                    u + (panel - first) * u_panel + point * u_step(p), depth_of(p),
-                    v + v_block(p, block) + point * v_step(p, block), block > 0,
-                    t + point * t_step(p) + (row - top) * p.width)
+        for i in range(stop - first):
+            product(<int>(row[i + 1] - row[i]), vectors, terms, u + i * u_panel + point * u_step(p), depth,
+                    v + point * step, block > 0, t + point * t_step(p) + (row[i] - row[0]) * p.width)
 
 
 cdef void make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,

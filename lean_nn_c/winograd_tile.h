@@ -121,7 +121,7 @@ LNN_INLINE void LNN_NAME(lnn_output_1d)(const int m, const V *t, V *y)
     y[3] = t[5] + ((T)(LNN_A * LNN_AA) * diff + (T)(LNN_B * LNN_BB) * diff2);
 }
 
-/* --- in two dimensions: along the rows, then along the columns --- */
+/* --- in two dimensions: along the rows, then along the columns; points xi are numbered column by column --- */
 
 /* out[xi*step + lane] = (B^T d B)[xi] for the LANES tiles at p, rows `pitch` apart; reads 4 or 8 cells of a row. */
 LNN_INLINE void LNN_NAME(lnn_image_2d)(const int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
@@ -136,15 +136,17 @@ LNN_INLINE void LNN_NAME(lnn_image_2d)(const int m, const T *const *p, ptrdiff_t
     for (int j = 0; j < a; j++) {
         UNROLL for (int i = 0; i < a; i++) column[i] = half[i][j];
         LNN_NAME(lnn_image_1d)(m, column, v);
-        UNROLL for (int i = 0; i < a; i++) *(VU *)(out + (i * a + j) * step) = v[i];
+        UNROLL for (int i = 0; i < a; i++, out += step) *(VU *)out = v[i];
     }
 }
 
-/* out[xi*step + lane] = (G g G^T)[xi] for the LANES filters of nine cells at p; `flip` turns them by half a turn. */
-LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *const *p, T *out, ptrdiff_t step)
+/* out[xi*step + lane] = (G g G^T)[xi] for LANES filters of nine cells, `next` apart; `flip`: turned by half a turn. */
+LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *w, ptrdiff_t next, T *out, ptrdiff_t step)
 {
     const int a = m + 2;
+    const T *p[N];
     V half[3][6], quad[4], g[3], column[3], u[6];
+    UNROLL for (int l = 0; l < N; l++) p[l] = w + l * next;
     UNROLL for (int i = 0; i < 3; i++) {
         const int row = flip ? 2 - i : i, first = row == 2;       /* the last row from cell 5 on: 8 is the last cell */
         LNN_NAME(lnn_gather)(p, row == 2 ? 5 : 3 * row, quad);
@@ -154,7 +156,7 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *co
     UNROLL for (int j = 0; j < a; j++) {
         UNROLL for (int i = 0; i < 3; i++) column[i] = half[i][j];
         LNN_NAME(lnn_weight_1d)(m, column, u);
-        UNROLL for (int i = 0; i < a; i++) *(VU *)(out + (i * a + j) * step) = u[i];
+        UNROLL for (int i = 0; i < a; i++, out += step) *(VU *)out = u[i];
     }
 }
 
@@ -166,7 +168,7 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
     V half[4][6], t[6], y[4], out[4][4];
     T *place[N];
     for (int j = 0; j < a; j++) {
-        UNROLL for (int i = 0; i < a; i++) t[i] = *(const VU *)(in + (i * a + j) * step);
+        UNROLL for (int i = 0; i < a; i++, in += step) t[i] = *(const VU *)in;
         LNN_NAME(lnn_output_1d)(m, t, y);
         UNROLL for (int i = 0; i < m; i++) half[i][j] = y[i];
     }
@@ -190,21 +192,34 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
     }
 }
 
-static void LNN_NAME(lnn_wino_image)(int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
+LNN_CALLED void LNN_NAME(lnn_wino_image)(int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
 {
     if (m == 4) LNN_NAME(lnn_image_2d)(4, p, pitch, out, step);
     else LNN_NAME(lnn_image_2d)(2, p, pitch, out, step);
 }
 
-static void LNN_NAME(lnn_wino_weight)(int m, int flip, const T *const *p, T *out, ptrdiff_t step)
+/* Filters of one row; those `ahead`, used soon, are called into the cache. The last vector may have fewer filters than
+ * lanes: the other lanes repeat them. */
+LNN_CALLED void LNN_NAME(lnn_wino_weight)(int m, int flip, ptrdiff_t filters, const T *w, ptrdiff_t next,
+                                          ptrdiff_t ahead, T *out, ptrdiff_t step)
 {
-    if (m == 4 && flip) LNN_NAME(lnn_weight_2d)(4, 1, p, out, step);
-    else if (m == 4) LNN_NAME(lnn_weight_2d)(4, 0, p, out, step);
-    else if (flip) LNN_NAME(lnn_weight_2d)(2, 1, p, out, step);
-    else LNN_NAME(lnn_weight_2d)(2, 0, p, out, step);
+    T rest[N * 9];
+    for (ptrdiff_t k = 0; k < filters; k += N, w += N * next, out += N) {
+        for (int l = 0; l < N; l++)
+            __builtin_prefetch((const void *)((uintptr_t)w + (uintptr_t)(ahead + l * next) * sizeof(T)));
+        if (k + N > filters) {
+            for (ptrdiff_t l = 0; l < N; l++) memcpy(rest + 9 * l, w + l % (filters - k) * next, 9 * sizeof(T));
+            w = rest, next = 9;
+        }
+        if (m == 4 && flip) LNN_NAME(lnn_weight_2d)(4, 1, w, next, out, step);
+        else if (m == 4) LNN_NAME(lnn_weight_2d)(4, 0, w, next, out, step);
+        else if (flip) LNN_NAME(lnn_weight_2d)(2, 1, w, next, out, step);
+        else LNN_NAME(lnn_weight_2d)(2, 0, w, next, out, step);
+    }
 }
 
-static void LNN_NAME(lnn_wino_output)(int m, const T *in, ptrdiff_t step, T bias, T *const *p, const int64_t *pitch)
+LNN_CALLED void LNN_NAME(lnn_wino_output)(int m, const T *in, ptrdiff_t step, T bias, T *const *p,
+                                          const int64_t *pitch)
 {
     if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch);
     else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch);
@@ -235,8 +250,8 @@ LNN_INLINE void LNN_NAME(lnn_wino_panel)(const int mr, const int nv, ptrdiff_t k
         }
 }
 
-static void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu, const T *v, int add,
-                                       T *out)
+LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu, const T *v,
+                                           int add, T *out)
 {
 #define CASE(r, i) case (r) * 4 + (i): LNN_NAME(lnn_wino_panel)(r, i, kn, u, ldu, v, add, out); return
     switch (mr * 4 + nv) {
