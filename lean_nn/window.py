@@ -118,7 +118,17 @@ class Window:
 
     def out_spatial(self, in_spatial: Ints, op: str = "window") -> Ints:
         """Number of windows on each axis; raises `op`'s error where none fits."""
+        sizes = _sizes(self, in_spatial)
+        if sizes is None:
+            self.check(in_spatial, op)
+        return sizes or self.sizes(in_spatial)
+
+    def check(self, in_spatial: Ints, op: str) -> None:
+        """Raise `op`'s error unless at least one window fits on each axis."""
         check_window(op, in_spatial, self.kernel, self.stride, self.padding, self.dilation, self.ceil_mode)
+
+    def sizes(self, in_spatial: Ints) -> Ints:
+        """Number of windows on each axis of an input they fit."""
         axes = zip(in_spatial, self.kernel, self.stride, self.padding, self.dilation, strict=True)
         return tuple(_windows(n, k, s, pad, r, self.ceil_mode) for n, k, s, pad, r in axes)
 
@@ -305,6 +315,16 @@ def _covers(begin: Int64s, last: Int64s, n: int) -> tuple[Int64s, Int64s]:
     cells = np.arange(n, dtype=np.int64)
     low, high = np.searchsorted(last, cells, "left"), np.searchsorted(begin, cells, "right")
     return low.astype(np.int64), high.astype(np.int64)
+
+
+@lru_cache(CACHED)
+def _sizes(window: Window, in_spatial: Ints) -> Ints | None:
+    """The sizes of a geometry that was checked, None of one that is wrong: the words depend on who asks."""
+    try:
+        window.check(in_spatial, "window")
+    except ValueError:
+        return None
+    return window.sizes(in_spatial)
 
 
 @lru_cache(CACHED)
