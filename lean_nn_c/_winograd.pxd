@@ -23,9 +23,9 @@ cdef extern from "winograd.h" nogil:
     void lnn_wino_weight_f64(int m, int flip, Py_ssize_t filters, const double* w, Py_ssize_t next,
                              Py_ssize_t ahead, double* out, Py_ssize_t step) noexcept
     void lnn_wino_output_f32(int m, const float* t, Py_ssize_t step, float bias, float** p,
-                             const int64_t* pitch) noexcept
+                             const int64_t* pitch, float* zero) noexcept
     void lnn_wino_output_f64(int m, const double* t, Py_ssize_t step, double bias, double** p,
-                             const int64_t* pitch) noexcept
+                             const int64_t* pitch, double* zero) noexcept
     void lnn_wino_product_f32(int mr, int nv, Py_ssize_t kn, const float* u, Py_ssize_t ldu, const float* v, int add,
                               float* out) noexcept
     void lnn_wino_product_f64(int mr, int nv, Py_ssize_t kn, const double* u, Py_ssize_t ldu, const double* v, int add,
@@ -127,12 +127,13 @@ cdef inline void weight(int m, bint flip, int64_t filters, const real* w, int64_
         lnn_wino_weight_f64(m, flip, filters, w, next, ahead, out, step)
 
 
-cdef inline void output(int m, const real* t, int64_t step, real bias, real** p, const int64_t* pitch) noexcept nogil:
-    """The m x m outputs A^T t A + bias of every lane, to p[lane]."""
+cdef inline void output(int m, const real* t, int64_t step, real bias, real** p, const int64_t* pitch,
+                        real* zero) noexcept nogil:
+    """The m x m outputs A^T t A + bias of every lane, to p[lane]; `zero` stays zero if all are finite."""
     if real is float:
-        lnn_wino_output_f32(m, t, step, bias, p, pitch)
+        lnn_wino_output_f32(m, t, step, bias, p, pitch, zero)
     else:
-        lnn_wino_output_f64(m, t, step, bias, p, pitch)
+        lnn_wino_output_f64(m, t, step, bias, p, pitch, zero)
 
 
 cdef inline void product(int rows, int vectors, int64_t terms, const real* u, int64_t ldu, const real* v, bint add,

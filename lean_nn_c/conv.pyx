@@ -16,7 +16,7 @@ from lean_nn_c._simd cimport all_finite, lanes
 from lean_nn_c._types cimport real
 from lean_nn_c.direct cimport direct_conv, direct_conv_input, direct_conv_weight, direct_fold, direct_unfold
 from lean_nn_c.precision cimport is_fast
-from lean_nn_c.taps cimport NO_MEMORY, UNSUITED, taps_conv, taps_conv_input
+from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, taps_conv, taps_conv_input
 from lean_nn_c.taps_weight cimport taps_conv_weight
 from lean_nn_c.winograd cimport winograd_conv, winograd_conv_input, winograd_pays, winograd_tile
 
@@ -44,12 +44,12 @@ cdef int tile_size(const Geometry* g, bint transposed, str algorithm, int per_ve
 
 
 cdef bint settled(int status, str algorithm) except -1:
-    """Whether the result stands; otherwise the caller takes the direct algorithm."""
+    """Whether the result stands; otherwise the caller takes the next algorithm."""
     if status == NO_MEMORY:
         raise MemoryError("conv: no memory for temporary planes; use smaller batches or images")
     if status == UNSUITED and algorithm == "taps":
         raise MemoryError("conv: the padded planes would be far larger than image and output; use algorithm='auto'")
-    return status != UNSUITED
+    return status == DONE
 
 
 cdef bint spoilt(const real* result, Py_ssize_t n, const real* factor, Py_ssize_t m) noexcept nogil:
@@ -68,7 +68,7 @@ def conv(
     """y[n, o, p] = b[o] + sum_{c, k} x~[n, c, p*s + k*d - pad] * w[o, c, k]"""
     cdef Geometry g
     cdef int m, status = UNSUITED
-    cdef bint done, direct = wants_direct(algorithm)
+    cdef bint direct = wants_direct(algorithm)
     cdef const real* bias = NULL
     cdef const real* image = NULL
     cdef const real* weight = NULL
@@ -88,8 +88,7 @@ def conv(
     if m:
         with nogil:
             status = winograd_conv(&g, m, image, weight, <const real*>NULL, bias, &y[0])
-            done = status == 0 and all_finite(<const real*>&y[0], y.shape[0])
-        if settled(status, algorithm) and done:
+        if settled(status, algorithm):
             return
     if not direct:
         with nogil:
@@ -111,7 +110,7 @@ def conv_input(
     """x_bar[n, c, u] = sum over o, p, k with p*s + k*d - pad = u of y_bar[n, o, p] * w[o, c, k]"""
     cdef Geometry g
     cdef int m, status = UNSUITED
-    cdef bint done, direct = wants_direct(algorithm)
+    cdef bint direct = wants_direct(algorithm)
     cdef const real* cotangent = NULL
     cdef const real* weight = NULL
     read_geometry(&g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
@@ -126,8 +125,7 @@ def conv_input(
     if m:
         with nogil:
             status = winograd_conv_input(&g, m, cotangent, weight, <const real*>NULL, &x_bar[0])
-            done = status == 0 and all_finite(<const real*>&x_bar[0], x_bar.shape[0])
-        if settled(status, algorithm) and done:
+        if settled(status, algorithm):
             return
     if not direct:
         with nogil:

@@ -4,6 +4,7 @@ from lean_nn_c._types cimport real
 cdef enum Status:
     DONE = 0
     NO_MEMORY = 1
+    SPOILT = 3          # something in the result is not finite and must be computed by another algorithm
     UNSUITED = 2        # the planes would be far larger than image and output: take another algorithm
 
 cdef int taps_conv(const Geometry* g, const real* x, const real* w, const real* b, real* y) noexcept nogil

@@ -59,7 +59,7 @@ from lean_nn_c._winograd cimport (
     LNN_WINO_PANEL, LNN_WINO_VECTORS, MAX_PITCH, MAX_WIDTH, Plan, Unit, copy_row, cut, image, output, patch_pitch,
     product, weight,
 )
-from lean_nn_c.taps cimport DONE, NO_MEMORY
+from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -175,10 +175,14 @@ cdef void multiply(const Plan* p, int64_t unit, int64_t first, int64_t stop, int
                     v + point * step, block > 0, t + point * t_step(p) + (row[i] - row[0]) * p.width)
 
 
-cdef void make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,
+cdef bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,
                  real* y) noexcept nogil:
-    """The outputs of rows first..stop of one unit; tiles that hang over the edge take a detour and are clipped."""
+    """The outputs of rows first..stop of one unit; tiles that hang over the edge take a detour and are clipped.
+
+    Returns whether some output is not finite.
+    """
     cdef real whole[MAX_WIDTH * 16]
+    cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
     cdef int64_t pitch[MAX_WIDTH]
     cdef bint inside[MAX_WIDTH]
@@ -187,6 +191,7 @@ cdef void make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const
     cdef real* plane
     cdef int vector, lane, k, per_vector = lanes(t)
     cut(p, unit, &s)
+    memset(&zero[0], 0, sizeof(zero))
     for lane in range(p.width):
         inside[lane] = s.rows[lane] == p.m and s.columns[lane] == p.m
         pitch[lane] = p.out_x if inside[lane] else 4
@@ -198,16 +203,25 @@ cdef void make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const
             for lane in range(k, k + per_vector):
                 if inside[lane]:
                     to[lane] = plane + s.dest[lane]
-            output(p.m, t + (row - first) * p.width + k, t_step(p), b[row] if b != NULL else <real>0, &to[k], &pitch[k])
+            output(p.m, t + (row - first) * p.width + k, t_step(p), b[row] if b != NULL else <real>0, &to[k],
+                   &pitch[k], &zero[0])
             for lane in range(k, k + per_vector):
                 if not inside[lane]:
                     for i in range(s.rows[lane]):
                         copy_row(&whole[16 * lane + 4 * i], s.columns[lane], plane + s.dest[lane] + i * p.out_x)
+    for lane in range(per_vector):
+        if zero[lane] != 0:
+            return True
+    return False
 
 
-cdef void finish(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* w,
+cdef bint finish(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* w,
                  const real* packed, real* own_u, const real* v, real* t, const real* b, real* y) noexcept nogil:
-    """Panels first..stop of some units, whose V is there; their U is at `packed`, or made in `own_u`."""
+    """Panels first..stop of some units, whose V is there; their U is at `packed`, or made in `own_u`.
+
+    Returns whether some output is not finite.
+    """
+    cdef bint spoilt = False
     cdef int64_t block, panel, i, u_panel = u_size(p) * (blocks_of(p) if packed != NULL else 1)
     cdef const real* u
     for block in range(blocks_of(p)):
@@ -220,7 +234,8 @@ cdef void finish(const Plan* p, int64_t unit, int64_t units, int64_t first, int6
         for i in range(units):
             multiply(p, unit + i, first, stop, block, u, u_panel, v + i * v_size(p), t + i * t_size(p))
     for i in range(units):
-        make_y(p, unit + i, row_of(p, first), row_of(p, stop), t + i * t_size(p), b, y)
+        spoilt |= make_y(p, unit + i, row_of(p, first), row_of(p, stop), t + i * t_size(p), b, y)
+    return spoilt
 
 
 # --- who does what ---
@@ -232,17 +247,19 @@ cdef void pack(const Plan* p, int64_t first, int64_t stop, const real* w, real* 
         make_u(p, first + i // blocks, i % blocks, w, u + i * u_size(p))
 
 
-cdef void wide_units(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* x,
+cdef bint wide_units(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* x,
                      const real* u, const real* b, real* y, real* space) noexcept nogil:
     """Panels first..stop, whose U is at `u`, of some units; V and T are in `space`."""
     cdef int64_t i, panel = first
+    cdef bint spoilt = False
     for i in range(units):
         make_v(p, unit + i, 0, p.channels, x, space + i * v_size(p))
     while panel < stop:
-        finish(p, unit, units, panel, min(panel + PANELS, stop), <const real*>NULL,
-               u + (panel - first) * blocks_of(p) * u_size(p), <real*>NULL, <const real*>space,
-               space + units * v_size(p), b, y)
+        spoilt |= finish(p, unit, units, panel, min(panel + PANELS, stop), <const real*>NULL,
+                         u + (panel - first) * blocks_of(p) * u_size(p), <real*>NULL, <const real*>space,
+                         space + units * v_size(p), b, y)
         panel += PANELS
+    return spoilt
 
 
 cdef int64_t panels_at_once(const Plan* p) noexcept nogil:
@@ -257,6 +274,7 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
     cdef int64_t made = 0 if packed != NULL else panels_at_once(p) * panel_size
     cdef real* u = <real*>malloc((made + threads * per_thread) * sizeof(real))
     cdef const real* at
+    cdef int64_t spoilt = 0
     if u == NULL:
         return NO_MEMORY
     while first < panels_of(p):
@@ -265,21 +283,24 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
             pack(p, first, stop, w, u, threads)
         at = <const real*>u if packed == NULL else packed + first * panel_size
         for i in prange(items, schedule="dynamic", num_threads=threads):
-            wide_units(p, i * together, min(together, p.units - i * together), first, stop, x, at, b, y,
-                       u + made + omp_get_thread_num() * per_thread)
+            spoilt += wide_units(p, i * together, min(together, p.units - i * together), first, stop, x, at, b, y,
+                                 u + made + omp_get_thread_num() * per_thread)
         first = stop
     free(u)
-    return DONE
+    return SPOILT if spoilt else DONE
 
 
-cdef void deep_panels(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* w,
+cdef bint deep_panels(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* w,
                       const real* packed, const real* v, const real* b, real* y, real* space) noexcept nogil:
     """Panels first..stop of some units, whose V is at `v`; U and T are in `space`."""
     cdef int64_t panel = first, panel_size = blocks_of(p) * u_size(p)
+    cdef bint spoilt = False
     while panel < stop:
-        finish(p, unit, units, panel, min(panel + PANELS, stop), w,
-               packed + panel * panel_size if packed != NULL else NULL, space, v, space + PANELS * u_size(p), b, y)
+        spoilt |= finish(p, unit, units, panel, min(panel + PANELS, stop), w,
+                         packed + panel * panel_size if packed != NULL else NULL, space, v,
+                         space + PANELS * u_size(p), b, y)
         panel += PANELS
+    return spoilt
 
 
 cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, const real* b, real* y,
@@ -288,7 +309,7 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
     cdef int64_t most = min(p.units, <int64_t>UNITS), chunks = (p.channels + CHUNK - 1) // CHUNK
     cdef int64_t per_thread = PANELS * u_size(p) + most * t_size(p), panels = panels_of(p)
     cdef int64_t pieces = min((panels + PANELS * threads - 1) // (PANELS * threads) * threads, panels)
-    cdef int64_t unit, units, parts, i
+    cdef int64_t unit, units, parts, i, spoilt = 0
     cdef real* v = <real*>malloc((most * v_size(p) + threads * per_thread) * sizeof(real))
     if v == NULL:
         return NO_MEMORY
@@ -300,14 +321,14 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
                    v + i // chunks * v_size(p))
         parts = min(units, (2 * threads + pieces - 1) // pieces) if threads > 1 else 1
         for i in prange(pieces * parts, schedule="dynamic", num_threads=threads):
-            deep_panels(p, unit + i % parts * units // parts,
-                        (i % parts + 1) * units // parts - i % parts * units // parts,
-                        i // parts * panels // pieces, (i // parts + 1) * panels // pieces, w, packed,
-                        <const real*>v + i % parts * units // parts * v_size(p), b, y,
-                        v + most * v_size(p) + omp_get_thread_num() * per_thread)
+            spoilt += deep_panels(p, unit + i % parts * units // parts,
+                                  (i % parts + 1) * units // parts - i % parts * units // parts,
+                                  i // parts * panels // pieces, (i // parts + 1) * panels // pieces, w, packed,
+                                  <const real*>v + i % parts * units // parts * v_size(p), b, y,
+                                  v + most * v_size(p) + omp_get_thread_num() * per_thread)
         unit += units
     free(v)
-    return DONE
+    return SPOILT if spoilt else DONE
 
 
 cdef int run(Plan* p, const real* x, const real* w, const real* packed, const real* b, real* y) noexcept nogil:
@@ -430,7 +451,10 @@ def conv(
     real[::1] y,            # OUT n*o*out
     int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial, tuple out, tuple pad, int m,
 ):
-    """y = conv(x, w) + b from the packed weight; non-finite values spread over their tiles."""
+    """y = conv(x, w) + b from the packed weight.
+
+    Returns whether all of y is finite; where it is not, infinities and NaN have spread over their tiles.
+    """
     cdef Geometry g
     cdef int status
     cdef const real* bias = NULL
@@ -439,7 +463,7 @@ def conv(
     if packed.shape[0] != packed_length(c, o, groups, m) or (b is not None and b.shape[0] != o):
         refuse("array lengths do not match the geometry")
     if y.shape[0] == 0:
-        return
+        return True
     if b is not None:
         bias = &b[0]
     with nogil:
@@ -447,3 +471,4 @@ def conv(
                                &y[0])
     if status == NO_MEMORY:
         raise MemoryError("conv: no memory for transformed tiles; use smaller batches or images")
+    return status == DONE

@@ -160,13 +160,15 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *w,
     }
 }
 
-/* y = A^T t A + bias with t[xi] at in + xi*step; m rows of m cells to every tile's place, rows `pitch` apart. */
+/* y = A^T t A + bias with t[xi] at in + xi*step; m rows of m cells to every tile's place, rows `pitch` apart.
+ * LANES values at `zero` stay zero unless some output is infinite or NaN. */
 LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
-                                        const int64_t *pitch)
+                                        const int64_t *pitch, T *zero)
 {
     const int a = m + 2;
     V half[4][6], t[6], y[4], out[4][4];
     T *place[N];
+    V none = *(const VU *)zero;
     for (int j = 0; j < a; j++) {
         UNROLL for (int i = 0; i < a; i++, in += step) t[i] = *(const VU *)in;
         LNN_NAME(lnn_output_1d)(m, t, y);
@@ -174,7 +176,10 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
     }
     UNROLL for (int i = 0; i < m; i++) {
         LNN_NAME(lnn_output_1d)(m, half[i], y);
-        UNROLL for (int j = 0; j < m; j++) out[i][j] = y[j] + bias;
+        UNROLL for (int j = 0; j < m; j++) {
+            out[i][j] = y[j] + bias;
+            none += out[i][j] * 0;
+        }
         if (m == 4) {
             for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
             LNN_NAME(lnn_scatter)(place, 0, out[i]);
@@ -190,6 +195,7 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
             memcpy(p[l] + pitch[l], four[l] + 2, 2 * sizeof(T));
         }
     }
+    *(VU *)zero = none;
 }
 
 LNN_CALLED void LNN_NAME(lnn_wino_image)(int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
@@ -219,10 +225,10 @@ LNN_CALLED void LNN_NAME(lnn_wino_weight)(int m, int flip, ptrdiff_t filters, co
 }
 
 LNN_CALLED void LNN_NAME(lnn_wino_output)(int m, const T *in, ptrdiff_t step, T bias, T *const *p,
-                                          const int64_t *pitch)
+                                          const int64_t *pitch, T *zero)
 {
-    if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch);
-    else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch);
+    if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch, zero);
+    else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch, zero);
 }
 
 /* --- the product: out[r*width + lane] (+)= sum_k u[r*ldu + k] * v[k*width + lane], width = nv vectors --- */

@@ -163,7 +163,7 @@ def test_packed_weight_gives_the_same_values(case, dtype, m):
     results = []
     for count in (1, 2):
         with_packed = np.full_like(y, np.nan)
-        winograd.conv(x.reshape(-1), packed, b, with_packed.reshape(-1), *head, case.spatial, out, pad, m)
+        assert winograd.conv(x.reshape(-1), packed, b, with_packed.reshape(-1), *head, case.spatial, out, pad, m)
         results.append(with_packed.tobytes())
         threads.narrow(count % 2)
     assert results[0] == results[1]
