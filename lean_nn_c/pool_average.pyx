@@ -9,6 +9,7 @@ the bits do not depend on the number of threads. With n terms in a sum, |ŷ − 
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
@@ -233,10 +234,10 @@ cdef void spread_piece(
     """Cells `j0` to `j1` of one input row."""
     cdef CoverCursor rows
     cdef int64_t[LNN_ROWS] offsets
+    cdef int64_t n = -1
     cdef real[LNN_ROWS] outer
     cdef const Axis* axis = &w.axis[w.rank - 1]
     cdef const int64_t* inner = inner_table(axis, by)
-    cdef int64_t n = -1
     start_cover(&rows, w, row)
     if tiled:
         n = list_cover(&rows, w, by, offsets, outer)
@@ -249,13 +250,28 @@ cdef void spread_piece(
         lnn_spread_row_f64(y_bar, offsets, outer, n, axis, inner, j0, j1, x_bar)
 
 
+cdef inline bint same_windows(const Windows* w, int64_t r) noexcept nogil:
+    """Whether rows r − 1 and r of a plane lie under the same windows: neighbours on the last outer axis that do."""
+    cdef const Axis* axis
+    cdef int64_t j
+    if w.rank < 2 or r == 0:
+        return False
+    axis = &w.axis[w.rank - 2]
+    j = r % axis.size
+    return (
+        j > 0 and axis.step == 1 and axis.low[j] == axis.low[j - 1] and axis.high[j] == axis.high[j - 1])
+
+
 cdef void spread_rows(
     const real* y_bar, const Windows* w, bint tiled, int64_t row, int64_t end, Divisor by, real* x_bar,
 ) noexcept nogil:
     """Whole input rows `row` to `end`, counted over all planes."""
-    cdef int64_t size = w.axis[w.rank - 1].size, plane = row // w.in_rows, r = row - plane * w.in_rows
+    cdef int64_t size = w.axis[w.rank - 1].size, plane = row // w.in_rows, r = row - plane * w.in_rows, begin = row
     while row < end:
-        spread_piece(y_bar + plane * w.out_cells, w, tiled, r, 0, size, by, x_bar + row * size)
+        if row > begin and same_windows(w, r):
+            memcpy(x_bar + row * size, x_bar + (row - 1) * size, size * sizeof(real))
+        else:
+            spread_piece(y_bar + plane * w.out_cells, w, tiled, r, 0, size, by, x_bar + row * size)
         row += 1
         r += 1
         if r == w.in_rows:

@@ -8,13 +8,17 @@ LNN_INLINE void T(lnn_shares)(const real *restrict y_bar, const int64_t *rows, c
     if (high > n) high = n;
     if (high < low) low = high = 0;
     const real weight = high > low ? T(lnn_weight)(inner, p_low + low) : 1;
-    for (int64_t i = 0; i < n; i++) share[i] = 0;
     for (int64_t r = 0; r < n_rows; r++) {
         const real *row = y_bar + rows[r] + p_low;
         const real divisor = outer[r] * weight;
-        for (int64_t i = low; i < high; i++) share[i] += row[i] / divisor;
-        for (int64_t i = 0; i < low; i++) share[i] += row[i] / (outer[r] * T(lnn_weight)(inner, p_low + i));
-        for (int64_t i = high; i < n; i++) share[i] += row[i] / (outer[r] * T(lnn_weight)(inner, p_low + i));
+        if (r == 0)
+            for (int64_t i = low; i < high; i++) share[i] = row[i] / divisor;
+        else
+            for (int64_t i = low; i < high; i++) share[i] += row[i] / divisor;
+        for (int64_t i = 0; i < low; i++)
+            share[i] = (r ? share[i] : 0) + row[i] / (outer[r] * T(lnn_weight)(inner, p_low + i));
+        for (int64_t i = high; i < n; i++)
+            share[i] = (r ? share[i] : 0) + row[i] / (outer[r] * T(lnn_weight)(inner, p_low + i));
     }
 }
 
@@ -54,7 +58,11 @@ static void T(lnn_spread_row)(const real *y_bar, const int64_t *rows, const real
         return;
     }
     T(lnn_shares)(y_bar, rows, outer, n_rows, a, inner, p_low, n, share);
-    if (stride == 1) {
+    if (stride == 2 && a->kernel == 2 && a->step == 1 && a->start + 2 * p_low == j0 && j0 + 2 * n <= j1) {
+        real *restrict to = x_bar + j0;   /* windows side by side: every cell has one */
+        for (int64_t m = 0; m < n; m++) to[2 * m] = to[2 * m + 1] = share[m];
+        for (int64_t j = j0 + 2 * n; j < j1; j++) x_bar[j] = 0;
+    } else if (stride == 1) {
         T(lnn_phase)(share, p_low, a, 1, j0, j1 - j0, x_bar + j0);
     } else if (stride == 2) {
         const int64_t n_even = (j1 - j0 + 1) / 2, n_odd = (j1 - j0) / 2;
