@@ -7,11 +7,13 @@ maximum, so no exp overflows and at least one term is 1. A NaN in a line makes a
 from lean_nn_c._sums cimport CHUNK, COLUMNS, GROUP, chunk_sum
 from lean_nn_c._types cimport real
 
+cdef extern from "vmath.h" nogil:
+    float lnn_vexp_f32(float)
+    double lnn_vexp_f64(double)
+    float lnn_vlog_f32(float)
+    double lnn_vlog_f64(double)
+
 cdef extern from "<math.h>" nogil:
-    float expf(float)
-    double exp(double)
-    float logf(float)
-    double log(double)
     int isinf(double)
 
 ctypedef enum Kind:
@@ -22,16 +24,16 @@ ctypedef enum Kind:
 
 cdef inline real exp_(real x) noexcept nogil:
     if real is float:
-        return expf(x)
+        return lnn_vexp_f32(x)
     else:
-        return exp(x)
+        return lnn_vexp_f64(x)
 
 
 cdef inline real log_(real x) noexcept nogil:
     if real is float:
-        return logf(x)
+        return lnn_vlog_f32(x)
     else:
-        return log(x)
+        return lnn_vlog_f64(x)
 
 
 cdef inline real row_max(const real* x, Py_ssize_t n) noexcept nogil:

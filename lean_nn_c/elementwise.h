@@ -11,16 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vmath.h"
+
 #define LNN_UNARY(X) \
     X(neg, 1) X(abs, 1) X(sign, 1) X(sqrt, 4) X(reciprocal, 4) X(square, 1) \
-    X(exp, 12) X(log, 12) X(expm1, 16) X(log1p, 16) X(tanh, 20) X(sigmoid, 16) X(erf, 20) \
-    X(normal_cdf, 20) X(normal_pdf, 14) \
-    X(relu, 1) X(leaky_relu, 1) X(elu, 16) X(gelu, 20) X(gelu_tanh, 24) X(silu, 16) X(softplus, 30) \
+    X(exp, 8) X(log, 8) X(expm1, 8) X(log1p, 10) X(tanh, 10) X(sigmoid, 10) X(erf, 40) \
+    X(normal_cdf, 40) X(normal_pdf, 30) \
+    X(relu, 1) X(leaky_relu, 1) X(elu, 8) X(gelu, 40) X(gelu_tanh, 12) X(silu, 10) X(softplus, 20) \
     X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1)
 
 #define LNN_BINARY_PLAIN(X) \
     X(add, 1) X(sub, 1) X(mul, 1) X(div, 4) X(maximum, 1) X(minimum, 1) \
-    X(relu_gate, 1) X(leaky_gate, 1) X(elu_gate, 14) X(clip_gate, 1) X(open_gate, 1) \
+    X(relu_gate, 1) X(leaky_gate, 1) X(elu_gate, 8) X(clip_gate, 1) X(open_gate, 1) \
     X(tanh_gate, 1) X(sigmoid_gate, 1)
 #define LNN_BINARY(X) LNN_BINARY_PLAIN(X) X(pow, 40) /* pow's loop is not the plain one */
 

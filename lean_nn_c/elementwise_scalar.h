@@ -13,20 +13,19 @@ U(sign) { return x > 0 ? R(1) : x < 0 ? R(-1) : x; }  /* NaN stays, and so does 
 U(sqrt) { return M(sqrt)(x); }
 U(reciprocal) { return R(1) / x; }
 U(square) { return x * x; }
-U(exp) { return M(exp)(x); }
-U(log) { return M(log)(x); }
-U(expm1) { return M(expm1)(x); }
-U(log1p) { return M(log1p)(x); }
-U(tanh) { return M(tanh)(x); }
+U(exp) { return T(lnn_vexp)(x); }
+U(log) { return T(lnn_vlog)(x); }
+U(expm1) { return T(lnn_vexpm1)(x); }
+U(log1p) { return T(lnn_vlog1p)(x); }
+U(tanh) { return T(lnn_vtanh)(x); }
 U(erf) { return M(erf)(x); }
-/* exp of a negative number only: no overflow, and a small result keeps its relative accuracy */
-U(sigmoid) { real e = M(exp)(-M(fabs)(x)), d = R(1) / (R(1) + e); return x < 0 ? e * d : d; }
+U(sigmoid) { return T(lnn_vsigmoid)(x); }
 U(normal_cdf) { return T(lnn_cdf)(x); }
 U(normal_pdf) { return T(lnn_pdf)(x); }
 
 U(relu) { return x <= 0 ? R(0) : x; }
 U(leaky_relu) { return x > 0 ? x : p * x; }
-U(elu) { return x > 0 ? x : p * M(expm1)(x); }
+U(elu) { return x > 0 ? x : p * T(lnn_vexpm1)(x); }
 U(gelu) { return x * T(lnn_normal_cdf)(x, p, q); }
 /* 0.5 (1 + tanh u) = sigmoid(2u) */
 U(gelu_tanh) { return x * T(lnn_sigmoid)(R(1.5957691216057307117) * x * (R(1) + R(0.044715) * x * x), p, q); }
@@ -34,7 +33,7 @@ U(silu) { return x * T(lnn_sigmoid)(x, p, q); }
 /* p = beta, q = threshold, above which the value is x itself */
 U(softplus) {
     real z = p * x, pos = z > 0 ? z : R(0);
-    return z > q ? x : (pos + M(log1p)(M(exp)(-M(fabs)(z)))) / p;
+    return z > q ? x : (pos + T(lnn_vlog1p)(T(lnn_vexp)(-M(fabs)(z)))) / p;
 }
 U(clip) { real low = x < p ? p : x; return low > q ? q : low; }
 U(hardsigmoid) { real s = x + R(3); s = s < 0 ? R(0) : s; return (s > 6 ? R(6) : s) / R(6); }
@@ -50,7 +49,7 @@ B(minimum) { return (a < b || a != a) ? a : b; }
 /* a gate passes a (a tangent or cotangent) according to b: the derivative of its function at b */
 B(relu_gate) { return b <= 0 ? R(0) : a; }
 B(leaky_gate) { return b > 0 ? a : p * a; }
-B(elu_gate) { return b > 0 ? a : a * (p * M(exp)(b)); }
+B(elu_gate) { return b > 0 ? a : a * (p * T(lnn_vexp)(b)); }
 B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
 B(open_gate) { return (b > p && b < q) ? a : R(0); }
 B(tanh_gate) { return a * ((R(1) - b) * (R(1) + b)); } /* b = tanh(x); no cancellation near ±1 */

@@ -55,7 +55,7 @@ leaky_relu: Primitive = unary(
     numbers=("slope",),
 )  # fmt: skip
 elu: Primitive = unary(
-    "elu", lambda t, y, x, **alpha: elu_gate(t, x, **alpha), Ulps(2.5), numbers=("alpha",)
+    "elu", lambda t, y, x, **alpha: elu_gate(t, x, **alpha), Ulps(3.5), numbers=("alpha",)
 )
 hardsigmoid: Primitive = unary(
     "hardsigmoid", lambda t, y, x: div(open_gate(t, x, low=-3.0, high=3.0), 6.0), Ulps(1.5)
