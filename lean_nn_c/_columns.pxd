@@ -3,7 +3,7 @@
 Output cells are numbered with the planes' pitch, so that neighbours in a row are neighbours in memory and a whole
 tile of columns shifts by one offset per tap. Between two rows lie a few cells that are no outputs ("garbage
 columns"): they are computed and not stored. Flattening more axes makes longer runs but more garbage; `choose_runs`
-takes the number of flattened axes that needs the fewest tiles.
+weighs the two.
 """
 
 from libc.stdint cimport int64_t
@@ -40,22 +40,32 @@ cdef struct Spot:               # one tile
     Segment segment[MAX_TILE]
 
 
-cdef inline void choose_runs(Columns* c, int64_t width) noexcept nogil:
-    cdef int i
-    cdef int64_t runs = 1, length = 1, tiles
+cdef inline double tile_cost(int64_t vectors, int64_t rows, int64_t terms) noexcept nogil:
+    """Half cycles of one tile: two multiply-adds start per cycle, eight must be under way; and a call."""
+    return <double>terms * max(rows * vectors, 8) + 120 if vectors else 0
+
+
+cdef inline void choose_runs(Columns* c, int64_t width, int64_t lanes, int64_t rows, int64_t terms) noexcept nogil:
+    """Flatten as many axes as makes the tiles cheapest."""
+    cdef int i, last = c.rank - 1
+    cdef int64_t runs = 1, length = 1, rest
+    cdef double cost, least = -1
     c.width = width
-    c.tiles = -1
     for i in range(c.rank):
         runs *= c.count[i]
-    for i in range(c.rank - 1, -1, -1):
+    for i in range(last, -1, -1):
         length += (c.count[i] - 1) * c.pitch[i]
         runs //= c.count[i]
-        tiles = runs * ((length + width - 1) // width)
-        if c.tiles < 0 or tiles <= c.tiles:
+        rest = (length % width + lanes - 1) // lanes
+        cost = length // width * tile_cost(width // lanes, rows, terms) + tile_cost(rest, rows, terms)
+        if i < last:        # tiles that straddle two rows are stored piece by piece
+            cost += (length // c.q[last] + 1) * rows * 40.0
+        if least < 0 or runs * cost < least:
+            least = runs * cost
             c.inner = i
             c.length = length
             c.per_run = (length + width - 1) // width
-            c.tiles = tiles
+            c.tiles = runs * c.per_run
 
 
 cdef inline void locate(const Columns* c, int64_t index, int lanes, Spot* s) noexcept nogil:

@@ -18,6 +18,12 @@ cdef extern from "simd.h" nogil:
                       float* out, Py_ssize_t ldo, Py_ssize_t ldn) noexcept
     void lnn_dots_f64(int mr, int nr, Py_ssize_t kn, const double** arow, const double** brow, int add,
                       double* out, Py_ssize_t ldo, Py_ssize_t ldn) noexcept
+    void lnn_turn_f32(const float* src, Py_ssize_t lds, Py_ssize_t rows, Py_ssize_t cols, float* dst,
+                      Py_ssize_t ldd) noexcept
+    void lnn_turn_f64(const double* src, Py_ssize_t lds, Py_ssize_t rows, Py_ssize_t cols, double* dst,
+                      Py_ssize_t ldd) noexcept
+    void lnn_strips_f32(const float* src, Py_ssize_t lds, Py_ssize_t rows, int vectors, int strips, float* dst) noexcept
+    void lnn_strips_f64(const double* src, Py_ssize_t lds, Py_ssize_t rows, int vectors, int strips, double* dst) noexcept
     int lnn_finite_f32(const float* x, Py_ssize_t n) noexcept
     int lnn_finite_f64(const double* x, Py_ssize_t n) noexcept
 
@@ -33,11 +39,27 @@ cdef inline void tile(int mr, int nv, int64_t kn, const real** arow, const int64
 
 cdef inline void dots(int mr, int nr, int64_t kn, const real** arow, const real** brow, bint add,
                       real* out, int64_t ldo, int64_t ldn) noexcept nogil:
-    """out[m*ldo + n*ldn] (+)= sum_k arow[m][k] * brow[n][k], m < mr <= 4, n < nr <= 3."""
+    """out[m*ldo + n*ldn] (+)= sum_k arow[m][k] * brow[n][k], m < mr <= 4, n < nr <= 3 (or mr <= 12, nr = 1)."""
     if real is float:
         lnn_dots_f32(mr, nr, kn, arow, brow, add, out, ldo, ldn)
     else:
         lnn_dots_f64(mr, nr, kn, arow, brow, add, out, ldo, ldn)
+
+
+cdef inline void turn(const real* src, int64_t lds, int64_t rows, int64_t cols, real* dst, int64_t ldd) noexcept nogil:
+    """dst[j*ldd + i] = src[i*lds + j] for i < rows, j < cols."""
+    if real is float:
+        lnn_turn_f32(src, lds, rows, cols, dst, ldd)
+    else:
+        lnn_turn_f64(src, lds, rows, cols, dst, ldd)
+
+
+cdef inline void bring(const real* src, int64_t lds, int64_t rows, int vectors, int strips, real* dst) noexcept nogil:
+    """dst[strip][row][vectors] from rows of neighbouring strips, lds apart."""
+    if real is float:
+        lnn_strips_f32(src, lds, rows, vectors, strips, dst)
+    else:
+        lnn_strips_f64(src, lds, rows, vectors, strips, dst)
 
 
 cdef inline bint all_finite(const real* x, int64_t n) noexcept nogil:

@@ -161,7 +161,8 @@ def conv_weight(
     if not direct:
         with nogil:
             status = taps_conv_weight(&g, image, cotangent, &w_bar[0])
-            if status == 0 and spoilt(<const real*>&w_bar[0], w_bar.shape[0], cotangent, y_bar.shape[0]):
+            if status == 0 and (spoilt(<const real*>&w_bar[0], w_bar.shape[0], cotangent, y_bar.shape[0])
+                                or spoilt(<const real*>&w_bar[0], w_bar.shape[0], image, x.shape[0])):
                 direct_conv_weight(&g, image, cotangent, &w_bar[0])
     if direct or not settled(status, algorithm):
         with nogil:

@@ -57,16 +57,31 @@ static inline int lnn_vectors(int64_t m) { return m == 1 ? 8 : m == 2 ? 4 : m ==
 #define LNN_JOIN(a, b) LNN_JOIN_(a, b)
 #define LNN_NAME(base) LNN_JOIN(base, LNN_SUFFIX)
 
+/* Two vectors interleaved: a0 b0 a1 b1 …, their first halves (LOW) or second (HIGH). */
+#if defined(__clang__) || __GNUC__ >= 12
+#define LNN_SHUFFLE(a, b, INTS, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define LNN_SHUFFLE(a, b, INTS, ...) __builtin_shuffle(a, b, (INTS){__VA_ARGS__})
+#endif
+
 #define LNN_T float
+#define LNN_INT int32_t
+#define LNN_SIZE 4
 #define LNN_SUFFIX f32
 #include "simd_tile.h"
 #undef LNN_T
+#undef LNN_INT
+#undef LNN_SIZE
 #undef LNN_SUFFIX
 
 #define LNN_T double
+#define LNN_INT int64_t
+#define LNN_SIZE 8
 #define LNN_SUFFIX f64
 #include "simd_tile.h"
 #undef LNN_T
+#undef LNN_INT
+#undef LNN_SIZE
 #undef LNN_SUFFIX
 
 #endif

@@ -1,7 +1,7 @@
 /* The tiles of simd.h for the type LNN_T; names end in LNN_SUFFIX. Included by simd.h alone. */
 
 #define T LNN_T
-#define LANES ((int)(LNN_BYTES / sizeof(T)))
+#define LANES (LNN_BYTES / LNN_SIZE)
 #define V LNN_NAME(lnn_v)
 #define VU LNN_NAME(lnn_vu)
 
@@ -66,6 +66,69 @@ static __attribute__((noinline)) void LNN_NAME(lnn_tile)(int mr, int nv, ptrdiff
 #undef CASE
 }
 
+typedef LNN_INT LNN_NAME(lnn_ints) __attribute__((vector_size(LNN_BYTES)));
+#define INTS LNN_NAME(lnn_ints)
+#if LNN_BYTES / LNN_SIZE == 2
+#define LOW(a, b) LNN_SHUFFLE(a, b, INTS, 0, 2)
+#define HIGH(a, b) LNN_SHUFFLE(a, b, INTS, 1, 3)
+#elif LNN_BYTES / LNN_SIZE == 4
+#define LOW(a, b) LNN_SHUFFLE(a, b, INTS, 0, 4, 1, 5)
+#define HIGH(a, b) LNN_SHUFFLE(a, b, INTS, 2, 6, 3, 7)
+#elif LNN_BYTES / LNN_SIZE == 8
+#define LOW(a, b) LNN_SHUFFLE(a, b, INTS, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) LNN_SHUFFLE(a, b, INTS, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define LOW(a, b) LNN_SHUFFLE(a, b, INTS, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH(a, b) LNN_SHUFFLE(a, b, INTS, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#endif
+
+/* A square of LANES x LANES turned in registers: interleaving row i with row i + LANES/2, log2(LANES) times over,
+ * moves every index bit of the row to the column and back. */
+LNN_INLINE void LNN_NAME(lnn_turn_square)(const T *src, ptrdiff_t lds, T *dst, ptrdiff_t ldd)
+{
+    V a[LANES], b[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) a[i] = *(const VU *)(src + i * lds);
+#pragma GCC unroll 4
+    for (int stage = 1; stage < LANES; stage *= 2) {
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES / 2; i++) {
+            b[2 * i] = LOW(a[i], a[i + LANES / 2]);
+            b[2 * i + 1] = HIGH(a[i], a[i + LANES / 2]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) a[i] = b[i];
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) *(VU *)(dst + i * ldd) = a[i];
+}
+
+/* dst[j*ldd + i] = src[i*lds + j] for i < rows, j < cols. */
+static __attribute__((noinline)) void LNN_NAME(lnn_turn)(const T *src, ptrdiff_t lds, ptrdiff_t rows, ptrdiff_t cols,
+                                                         T *dst, ptrdiff_t ldd)
+{
+    const ptrdiff_t r = rows - rows % LANES, c = cols - cols % LANES;
+    for (ptrdiff_t i = 0; i < r; i += LANES)
+        for (ptrdiff_t j = 0; j < c; j += LANES) LNN_NAME(lnn_turn_square)(src + i * lds + j, lds, dst + j * ldd + i, ldd);
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = i < r ? c : 0; j < cols; j++) dst[j * ldd + i] = src[i * lds + j];
+}
+
+/* Neighbouring strips of whole vectors, each brought together: dst[strip][i][j] = src[i*lds + strip*vectors*LANES + j].
+ * Row by row, so that a far row's page is visited once for all of them. */
+static __attribute__((noinline)) void LNN_NAME(lnn_strips)(const T *src, ptrdiff_t lds, ptrdiff_t rows, int vectors,
+                                                           int strips, T *dst)
+{
+    const ptrdiff_t width = (ptrdiff_t)vectors * LANES;
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (int s = 0; s < strips; s++)
+            for (int v = 0; v < vectors; v++)
+                *(VU *)(dst + (s * rows + i) * width + v * LANES) = *(const VU *)(src + i * lds + s * width + v * LANES);
+}
+#undef INTS
+#undef LOW
+#undef HIGH
+
 /* Lanes added pairwise, in a fixed order. */
 LNN_INLINE T LNN_NAME(lnn_lanes)(V v)
 {
@@ -80,9 +143,9 @@ LNN_INLINE T LNN_NAME(lnn_lanes)(V v)
 LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn, const T *const *arow,
                                        const T *const *brow, int add, T *out, ptrdiff_t ldo, ptrdiff_t ldn)
 {
-    V acc[4][3];
+    V acc[12][3];
     ptrdiff_t k = 0;
-#pragma GCC unroll 4
+#pragma GCC unroll 12
     for (int m = 0; m < mr; m++)
 #pragma GCC unroll 4
         for (int n = 0; n < nr; n++) acc[m][n] = (V){0};
@@ -90,7 +153,7 @@ LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn,
         V bv[3];
 #pragma GCC unroll 4
         for (int n = 0; n < nr; n++) bv[n] = *(const VU *)(brow[n] + k);
-#pragma GCC unroll 4
+#pragma GCC unroll 12
         for (int m = 0; m < mr; m++) {
             const V av = *(const VU *)(arow[m] + k);
 #pragma GCC unroll 4
@@ -98,7 +161,7 @@ LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn,
         }
     }
     const size_t rest = (size_t)(kn - k) * sizeof(T);
-#pragma GCC unroll 4
+#pragma GCC unroll 12
     for (int m = 0; m < mr; m++) {
 #pragma GCC unroll 4
         for (int n = 0; n < nr; n++) {
@@ -115,7 +178,7 @@ LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn,
     }
 }
 
-/* The dot tile of mr (1..4) by nr (1..3) rows. */
+/* The dot tile of mr (1..4) by nr (1..3) rows, or of up to 12 rows by one. */
 static __attribute__((noinline)) void LNN_NAME(lnn_dots)(int mr, int nr, ptrdiff_t kn, const T *const *arow, const T *const *brow,
                                int add, T *out, ptrdiff_t ldo, ptrdiff_t ldn)
 {
@@ -125,6 +188,7 @@ static __attribute__((noinline)) void LNN_NAME(lnn_dots)(int mr, int nr, ptrdiff
         CASE(2, 1); CASE(2, 2); CASE(2, 3);
         CASE(3, 1); CASE(3, 2); CASE(3, 3);
         CASE(4, 1); CASE(4, 2); CASE(4, 3);
+        CASE(5, 1); CASE(6, 1); CASE(7, 1); CASE(8, 1); CASE(9, 1); CASE(10, 1); CASE(11, 1); CASE(12, 1);
     }
 #undef CASE
 }

@@ -19,18 +19,21 @@ Error: |y^ - y| <= gamma_n sum |x||w| with n = terms + 1 (the bias).
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from lean_nn_c._columns cimport MAX_TILE, Columns, Spot, choose_runs, locate
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, floor_div
 from lean_nn_c._planes cimport Planes, fill_channel, period, planes_of_image, planes_of_output, reach
+from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport LNN_ROWS, lanes, lnn_vectors, tile
 from lean_nn_c._types cimport real
+from lean_nn_c.gemm cimport Product, multiply
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
     BLOCK = 640             # terms of a partial sum, about
     ROWS = 96               # rows of A worked on together: ROWS x BLOCK values stay in the second-level cache
+    PRIVATE = 131072        # bytes of a group's planes that a thread fills for itself
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
 
 
@@ -161,7 +164,9 @@ cdef void store(const Spot* s, int rows, const real* part, int64_t ldp, int64_t 
         for i in range(s.segments):
             to = out + m * ldo + s.segment[i].dest
             source = part + m * ldp + s.segment[i].column
-            if add:
+            if step == 1 and not add:
+                memcpy(to, source, s.segment[i].length * sizeof(real))
+            elif add:
                 for j in range(s.segment[i].length):
                     to[j * step] += source[j]
             else:
@@ -246,53 +251,43 @@ cdef double affordable(const Geometry* g) noexcept nogil:
     return 16 * (<double>g.c * g.cells + <double>g.o * g.outs + <double>g.o * g.cg * g.taps) + 1e6
 
 
-cdef void fill_planes(const Planes* p, const real* source, int64_t channels, int64_t cells, real* planes,
-                      int threads) noexcept nogil:
-    cdef int64_t i
-    for i in prange(channels, schedule="static", num_threads=threads):
-        fill_channel(p, source + i * cells, planes + i * p.channel)
+cdef bint open_class(const Geometry* g, const Planes* p, const int64_t* residue, int64_t m, int64_t width, Columns* c,
+                     Taps* t) noexcept nogil:
+    """Columns and tables of one class: all of conv (residue NULL), or one residue of conv_input; False: no cells."""
+    if residue == NULL:
+        columns_of_output(c, g, p)
+        t.count = g.taps
+    else:
+        if not columns_of_image(c, g, p, residue):
+            return False
+        t.count = taps_of_residue(g, residue)
+    choose_runs(c, width, lanes_of(width, m), min(m, <int64_t>LNN_ROWS), t.count * t.channels)
+    split_terms(t)
+    if t.a != NULL:
+        fill_tables(t, g, p, residue)
+    return True
 
 
-cdef int taps_conv(const Geometry* g, const real* x, const real* w, const real* b, real* y) noexcept nogil:
-    """y[n, o] = b[o] + sum w[o, c, tap] planes[n, c, off(tap) + j]."""
-    cdef Planes p
+cdef bint runs_fit(const Geometry* g, const Planes* p, bint transposed, int64_t m, int64_t width, Taps t) noexcept nogil:
+    """Whether every class has runs of at least one tile: then the source may serve as its own plane."""
+    cdef int64_t residue[MAX_RANK]
     cdef Columns c
-    cdef Taps t
-    cdef real* planes = NULL
-    cdef int64_t at, samples = g.n, width = lnn_vectors(g.og) * lanes(x)
-    cdef int threads = threads_of(g)
-    if planes_of_image(&p, g, sizeof(real)) * g.c > affordable(g):
-        return UNSUITED
-    columns_of_output(&c, g, &p)
-    choose_runs(&c, width)
-    if c.length < width:
-        p.direct = c.direct = False
-    t.count, t.channels, t.a_channel, t.b_channel = g.taps, g.cg, g.taps, p.channel
-    split_terms(&t)
-    t.a = <int64_t*>malloc(2 * table_length(g.taps) * sizeof(int64_t))
-    if t.a == NULL:
-        return NO_MEMORY
-    t.b = t.a + table_length(g.taps)
-    fill_tables(&t, g, &p, NULL)
-    if not p.direct:
-        samples = samples_at_once(g.n, g.c * p.channel * sizeof(real), threads)
-        planes = <real*>malloc((samples * g.c * p.channel + MAX_TILE) * sizeof(real))
-        if planes == NULL:
-            free(t.a)
-            return NO_MEMORY
-        memset(planes + samples * g.c * p.channel, 0, MAX_TILE * sizeof(real))
-    at = 0
-    while at < g.n:
-        samples = min(samples, g.n - at)
-        if not p.direct:
-            fill_planes(&p, x + at * g.c * g.cells, samples * g.c, g.cells, planes, threads)
-        run_class(&c, &t, samples, g.groups, g.og, w, g.og * g.cg * g.taps, g.cg * g.taps,
-                  x if p.direct else <const real*>planes, g.cg * p.channel, b,
-                  y + at * g.o * g.outs, g.outs, threads)
-        at += samples
-    free(planes)
-    free(t.a)
-    return DONE
+    t.a = NULL
+    memset(&residue[0], 0, sizeof(residue))
+    while True:
+        if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, &t) and c.length < width:
+            return False
+        if not transposed or not next_residue(g, &residue[0]):
+            return True
+
+
+cdef bint one_class(const Geometry* g) noexcept nogil:
+    """Whether conv_input has a single residue."""
+    cdef int i
+    for i in range(g.rank):
+        if min(g.ker[i], period(g.stride[i], g.dil[i])) != 1:
+            return False
+    return True
 
 
 cdef bint covers(const Geometry* g) noexcept nogil:
@@ -304,64 +299,117 @@ cdef bint covers(const Geometry* g) noexcept nogil:
     return True
 
 
-cdef bint runs_fit(const Geometry* g, const Planes* p, int64_t width) noexcept nogil:
-    """Whether every class has runs of at least one tile (then y_bar may serve as its own plane)."""
-    cdef int64_t residue[MAX_RANK]
-    cdef Columns c
-    memset(&residue[0], 0, sizeof(residue))
-    while True:
-        if columns_of_image(&c, g, p, &residue[0]):
-            choose_runs(&c, width)
-            if c.length < width:
-                return False
-        if not next_residue(g, &residue[0]):
-            return True
+cdef int64_t lanes_of(int64_t width, int64_t m) noexcept nogil:
+    return width // lnn_vectors(m)
 
 
-cdef int taps_conv_input(const Geometry* g, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
-    """x_bar[n, c, s*q + r - pad] = sum over o and the taps of residue r of w[o, c, tap] y_bar[n, o, q - e(tap)]."""
+cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, int64_t channels, int64_t cells, int64_t groups,
+                     int64_t m, const real* source, const real* a, int64_t a_group, int64_t lda, const real* bias,
+                     real* out, int64_t ldo, int64_t image, real* planes) noexcept nogil:
+    """One sample's group, on planes of the thread's own: small ones are read while they are in its cache."""
+    cdef int64_t i, row = 0, group = image % groups
+    for i in range(channels):
+        fill_channel(p, source + (image * channels + i) * cells, planes + i * p.channel)
+    memset(planes + channels * p.channel, 0, MAX_TILE * sizeof(real))
+    while row < m:
+        work(c, t, a + group * a_group, lda, <const real*>planes, bias + group * m if bias != NULL else NULL,
+             out + image * m * ldo, ldo, row, min(m, row + ROWS), 0, c.tiles)
+        row += ROWS
+
+
+cdef bint is_pointwise(const Geometry* g) noexcept nogil:
+    """One tap, unstrided, nothing padded."""
+    cdef int i
+    for i in range(g.rank):
+        if g.ker[i] != 1 or g.stride[i] != 1 or g.pad[i] != 0 or g.out[i] != g.inp[i]:
+            return False
+    return True
+
+
+cdef int pointwise(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
+                   real* out) noexcept nogil:
+    """One tap on the image as it lies is a matrix product per sample and group."""
+    cdef Product p
+    p.m, p.k, p.n = g.cg if transposed else g.og, g.og if transposed else g.cg, g.cells
+    p.a_row, p.a_col = 1 if transposed else g.cg, g.cg if transposed else 1
+    p.b_row, p.b_col = g.cells, 1
+    p.rank, p.batch = 2, g.n * g.groups
+    p.size[0], p.size[1] = g.n, g.groups
+    p.a_step[0], p.a_step[1] = 0, g.og * g.cg
+    p.b_step[0], p.b_step[1] = p.k * g.groups * g.cells, p.k * g.cells
+    p.bias_step[0], p.bias_step[1] = 0, g.og
+    return multiply(&p, w, source, bias, out)
+
+
+cdef int contract(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
+                  real* out) noexcept nogil:
+    """out[n, m] = bias[m] + sum over channels and taps of w * planes[n, channel, off(tap) + j], class by class."""
     cdef Planes p
     cdef Columns c
     cdef Taps t
     cdef int64_t residue[MAX_RANK]
     cdef real* planes = NULL
-    cdef int64_t at, samples = g.n, width = lnn_vectors(g.cg) * lanes(y_bar)
     cdef int threads = threads_of(g)
-    if planes_of_output(&p, g, sizeof(real)) * g.o > affordable(g):
+    cdef int64_t m = g.cg if transposed else g.og, channels = g.o if transposed else g.c
+    cdef int64_t cells = g.outs if transposed else g.cells, ldo = g.cells if transposed else g.outs
+    cdef int64_t lda = g.taps if transposed else g.cg * g.taps, a_group = g.og * g.cg * g.taps
+    cdef int64_t width = lnn_vectors(m) * lanes(source), samples = g.n, at = 0, per_group, spare, i
+    cdef bint private
+    cdef double size = planes_of_output(&p, g, sizeof(real)) if transposed else planes_of_image(&p, g, sizeof(real))
+    if size * channels > affordable(g):
         return UNSUITED
-    p.direct = p.direct and runs_fit(g, &p, width)
-    t.channels, t.a_channel, t.b_channel = g.og, g.cg * g.taps, p.channel
+    if is_pointwise(g) and g.cg and g.og:
+        return pointwise(g, transposed, source, w, bias, out)
+    t.channels = per_group = channels // g.groups
+    t.a_channel = g.cg * g.taps if transposed else g.taps
+    t.b_channel = p.channel
+    p.direct = p.direct and runs_fit(g, &p, transposed, m, width, t)
     t.a = <int64_t*>malloc(2 * table_length(g.taps) * sizeof(int64_t))
     if t.a == NULL:
         return NO_MEMORY
     t.b = t.a + table_length(g.taps)
+    private = (not p.direct and per_group * p.channel * <int64_t>sizeof(real) <= PRIVATE
+               and g.n * g.groups >= 2 * threads and (not transposed or one_class(g)))
     if not p.direct:
-        samples = samples_at_once(g.n, g.o * p.channel * sizeof(real), threads)
-        planes = <real*>malloc((samples * g.o * p.channel + MAX_TILE) * sizeof(real))
+        samples = g.n if private else samples_at_once(g.n, channels * p.channel * sizeof(real), threads)
+        spare = (threads * (per_group * p.channel + MAX_TILE) if private else samples * channels * p.channel + MAX_TILE)
+        planes = <real*>malloc(spare * sizeof(real))
         if planes == NULL:
             free(t.a)
             return NO_MEMORY
-        memset(planes + samples * g.o * p.channel, 0, MAX_TILE * sizeof(real))
-    if not covers(g):
-        memset(x_bar, 0, g.n * g.c * g.cells * sizeof(real))
-    at = 0
+        memset(planes + spare - MAX_TILE, 0, MAX_TILE * sizeof(real))
+    if transposed and not covers(g):
+        memset(out, 0, g.n * g.c * g.cells * sizeof(real))
+    if private:
+        memset(&residue[0], 0, sizeof(residue))
+        if open_class(g, &p, &residue[0] if transposed else NULL, m, width, &c, &t):
+            for i in prange(g.n * g.groups, schedule="dynamic", num_threads=threads):
+                own_planes(&c, &t, &p, per_group, cells, g.groups, m, source, w, a_group, lda, bias, out, ldo, i,
+                           planes + omp_get_thread_num() * (per_group * p.channel + MAX_TILE))
+        at = g.n
     while at < g.n:
         samples = min(samples, g.n - at)
         if not p.direct:
-            fill_planes(&p, y_bar + at * g.o * g.outs, samples * g.o, g.outs, planes, threads)
+            for i in prange(samples * channels, schedule="static", num_threads=threads):
+                fill_channel(&p, source + (at * channels + i) * cells, planes + i * p.channel)
         memset(&residue[0], 0, sizeof(residue))
         while True:
-            if columns_of_image(&c, g, &p, &residue[0]):
-                choose_runs(&c, width)
-                t.count = taps_of_residue(g, &residue[0])
-                split_terms(&t)
-                fill_tables(&t, g, &p, &residue[0])
-                run_class(&c, &t, samples, g.groups, g.cg, w, g.og * g.cg * g.taps, g.taps,
-                          y_bar if p.direct else <const real*>planes, g.og * p.channel, <const real*>NULL,
-                          x_bar + at * g.c * g.cells, g.cells, threads)
-            if not next_residue(g, &residue[0]):
+            if open_class(g, &p, &residue[0] if transposed else NULL, m, width, &c, &t):
+                run_class(&c, &t, samples, g.groups, m, w, a_group, lda, source if p.direct else <const real*>planes,
+                          per_group * p.channel, bias, out + at * g.groups * m * ldo, ldo, threads)
+            if not transposed or not next_residue(g, &residue[0]):
                 break
         at += samples
     free(planes)
     free(t.a)
     return DONE
+
+
+cdef int taps_conv(const Geometry* g, const real* x, const real* w, const real* b, real* y) noexcept nogil:
+    """y[n, o] = b[o] + sum w[o, c, tap] planes[n, c, off(tap) + j]."""
+    return contract(g, False, x, w, b, y)
+
+
+cdef int taps_conv_input(const Geometry* g, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
+    """x_bar[n, c, s*q + r - pad] = sum over o and the taps of residue r of w[o, c, tap] y_bar[n, o, q - e(tap)]."""
+    return contract(g, True, y_bar, w, <const real*>NULL, x_bar)

@@ -205,6 +205,18 @@ def test_padding_never_meets_infinities(dtype, value):
     assert np.isfinite(got[2][2, :, 0, 0]).all() and not np.isfinite(got[2][2, :, 1:, 1:]).any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cells_between_rows_never_meet_infinities(dtype):
+    """Depthwise weight gradients run along whole planes: what lies between rows must not count either."""
+    g = Geometry(2, 3, 3, 3, (5, 6), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    x, w, y = data(g, dtype)
+    x[0, 1, 2, 0] = np.inf
+    for a, b in zip(run(g, x, w, y), run(g, x, w, y, "direct"), strict=True):
+        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    assert np.isfinite(run(g, x, w, y)[2][1, 0, :, 2]).all()  # the last column of taps never reads column 0
+
+
 def test_planes_too_large_take_another_way():
     """A billion cells of padding around ten: the answer is two products, not 4 GB of planes."""
     far = 10**9
