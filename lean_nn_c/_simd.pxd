@@ -22,8 +22,10 @@ cdef extern from "simd.h" nogil:
                       Py_ssize_t ldd) noexcept
     void lnn_turn_f64(const double* src, Py_ssize_t lds, Py_ssize_t rows, Py_ssize_t cols, double* dst,
                       Py_ssize_t ldd) noexcept
-    void lnn_strips_f32(const float* src, Py_ssize_t lds, Py_ssize_t rows, int vectors, int strips, float* dst) noexcept
-    void lnn_strips_f64(const double* src, Py_ssize_t lds, Py_ssize_t rows, int vectors, int strips, double* dst) noexcept
+    void lnn_strips_f32(const float* src, Py_ssize_t lds, Py_ssize_t rows, int vectors, int strips,
+                        float* dst) noexcept
+    void lnn_strips_f64(const double* src, Py_ssize_t lds, Py_ssize_t rows, int vectors, int strips,
+                        double* dst) noexcept
     int lnn_finite_f32(const float* x, Py_ssize_t n) noexcept
     int lnn_finite_f64(const double* x, Py_ssize_t n) noexcept
 

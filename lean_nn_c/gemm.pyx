@@ -1,9 +1,9 @@
 """Matrix products  c[b] = op(a[b]) @ op(b[b]),  op the identity or the transpose, batch axes by strides (0: broadcast).
 
 The tile of simd.h with A and B where they lie: a row-major A gives row pointers, a transposed one a table of row
-offsets. B's columns are brought into a contiguous strip of one tile's width when several panels of rows will read
-it (or when it is transposed, or when it ends inside a tile), and so are the rows of a transposed A. Few rows against a transposed B (a linear layer
-on a small batch) are dot products along both rows, and nothing is moved.
+offsets. B's columns are brought into contiguous strips of one tile's width when several panels of rows will read
+them (or when B is transposed, or ends inside a tile), and so are the rows of a transposed A when several tiles will.
+Few rows against a transposed B (a linear layer on a small batch) are dot products along both, and nothing is moved.
 
 k runs in blocks of BLOCK; block sums are added in order: the bits depend on the shapes alone, not on threads.
 Error: |c^ - c| <= gamma_k |a| |b|. Temporary space: less than 1 MB per thread.
@@ -155,8 +155,8 @@ cdef void dot_rows(const Product* p, const real* a, const real* b, real* c, int6
                 dots(mr, nr, terms, arow, brow, k > 0, c + m * p.n + n, p.n, 1)
 
 
-cdef void unit(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t index, int64_t rows, int64_t tiles,
-               int64_t blocks_m, int64_t blocks_t, real* scratch) noexcept nogil:
+cdef void unit(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t index,
+               int64_t rows, int64_t tiles, int64_t blocks_m, int64_t blocks_t, real* scratch) noexcept nogil:
     cdef int64_t part_t = index % blocks_t, part_m = index // blocks_t % blocks_m
     cdef int64_t batch = index // (blocks_t * blocks_m), rest = batch, all_tiles = (p.n + p.width - 1) // p.width
     cdef int i

@@ -46,7 +46,7 @@ LNN_INLINE void LNN_NAME(lnn_body)(const int mr, const int nv, ptrdiff_t kn,
     }
 }
 
-/* The tile of mr rows (1..6) and nv vectors (1..lnn_vectors). Not inlined: the caller's values would take its registers. */
+/* The tile of mr rows (1..6) and nv vectors (1..lnn_vectors). Not inlined: callers would take its registers. */
 static __attribute__((noinline)) void LNN_NAME(lnn_tile)(int mr, int nv, ptrdiff_t kn,
                                const T *const *arow, const int64_t *aoff, const T *b, const int64_t *boff,
                                const T *start, int add, T *out, ptrdiff_t ldo)
@@ -109,7 +109,8 @@ static __attribute__((noinline)) void LNN_NAME(lnn_turn)(const T *src, ptrdiff_t
 {
     const ptrdiff_t r = rows - rows % LANES, c = cols - cols % LANES;
     for (ptrdiff_t i = 0; i < r; i += LANES)
-        for (ptrdiff_t j = 0; j < c; j += LANES) LNN_NAME(lnn_turn_square)(src + i * lds + j, lds, dst + j * ldd + i, ldd);
+        for (ptrdiff_t j = 0; j < c; j += LANES)
+            LNN_NAME(lnn_turn_square)(src + i * lds + j, lds, dst + j * ldd + i, ldd);
     for (ptrdiff_t i = 0; i < rows; i++)
         for (ptrdiff_t j = i < r ? c : 0; j < cols; j++) dst[j * ldd + i] = src[i * lds + j];
 }
@@ -121,9 +122,11 @@ static __attribute__((noinline)) void LNN_NAME(lnn_strips)(const T *src, ptrdiff
 {
     const ptrdiff_t width = (ptrdiff_t)vectors * LANES;
     for (ptrdiff_t i = 0; i < rows; i++)
-        for (int s = 0; s < strips; s++)
-            for (int v = 0; v < vectors; v++)
-                *(VU *)(dst + (s * rows + i) * width + v * LANES) = *(const VU *)(src + i * lds + s * width + v * LANES);
+        for (int s = 0; s < strips; s++) {
+            const T *from = src + i * lds + s * width;
+            T *to = dst + (s * rows + i) * width;
+            for (int v = 0; v < vectors; v++) *(VU *)(to + v * LANES) = *(const VU *)(from + v * LANES);
+        }
 }
 #undef INTS
 #undef LOW
@@ -179,8 +182,9 @@ LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn,
 }
 
 /* The dot tile of mr (1..4) by nr (1..3) rows, or of up to 12 rows by one. */
-static __attribute__((noinline)) void LNN_NAME(lnn_dots)(int mr, int nr, ptrdiff_t kn, const T *const *arow, const T *const *brow,
-                               int add, T *out, ptrdiff_t ldo, ptrdiff_t ldn)
+static __attribute__((noinline)) void LNN_NAME(lnn_dots)(int mr, int nr, ptrdiff_t kn, const T *const *arow,
+                                                         const T *const *brow, int add, T *out, ptrdiff_t ldo,
+                                                         ptrdiff_t ldn)
 {
 #define CASE(m, n) case (m) * 4 + (n): LNN_NAME(lnn_dot_body)(m, n, kn, arow, brow, add, out, ldo, ldn); return
     switch (mr * 4 + nr) {

@@ -10,7 +10,7 @@ conv           output channels           w[m, channel, tap]            one
 conv_input     input channels            w[channel, m, tap]            one per residue of the stride that has taps
 =============  ========================  ============================  ===========================================
 
-Neither the weight nor the image is packed. k runs in blocks of whole channels (about BLOCK terms); the blocks' partial
+Neither the weight nor the image is packed. k runs in blocks of whole channels (_taps.pxd); the blocks' partial
 sums are added in order, so the bits of an output depend on the geometry alone. Threads own tiles of outputs.
 
 Error: |y^ - y| <= gamma_n sum |x||w| with n = terms + 1 (the bias).
@@ -22,135 +22,22 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._columns cimport MAX_TILE, Columns, Spot, choose_runs, locate
-from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, floor_div
-from lean_nn_c._planes cimport Planes, fill_channel, period, planes_of_image, planes_of_output, reach
+from lean_nn_c._geometry cimport MAX_RANK, Geometry
+from lean_nn_c._planes cimport Planes, fill_channel, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport LNN_ROWS, lanes, lnn_vectors, tile
+from lean_nn_c._taps cimport (
+    Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, one_class,
+    split_terms, table_length, taps_of_residue,
+)
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport Product, multiply
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
-    BLOCK = 640             # terms of a partial sum, about
     ROWS = 96               # rows of A worked on together: ROWS x BLOCK values stay in the second-level cache
     PRIVATE = 131072        # bytes of a group's planes that a thread fills for itself
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
-
-
-cdef struct Taps:
-    int64_t count               # taps per channel
-    int64_t channels            # channels summed over
-    int64_t together            # channels of a block (0: a block is a part of one channel's taps)
-    int64_t blocks
-    int64_t a_channel, b_channel
-    int64_t* a                  # offsets of one block in A and in the planes
-    int64_t* b
-
-
-cdef struct Block:
-    int64_t terms, a, b, first
-
-
-cdef Block block_at(const Taps* t, int64_t index) noexcept nogil:
-    cdef Block k
-    cdef int64_t parts, channel
-    k.first = 0
-    if t.together:
-        channel = index * t.together
-        k.terms = min(t.together, t.channels - channel) * t.count
-    else:
-        parts = (t.count + BLOCK - 1) // BLOCK
-        channel = index // parts
-        k.first = (index % parts) * BLOCK
-        k.terms = min(<int64_t>BLOCK, t.count - k.first)
-    k.a = channel * t.a_channel
-    k.b = channel * t.b_channel
-    return k
-
-
-cdef void split_terms(Taps* t) noexcept nogil:
-    """How the sum over (channel, tap) is cut into blocks; independent of the number of threads."""
-    t.together = BLOCK // t.count
-    if t.together:
-        t.blocks = max((t.channels + t.together - 1) // t.together, 1)
-        t.together = max((t.channels + t.blocks - 1) // t.blocks, 1)        # blocks of about one size
-    else:
-        t.blocks = t.channels * ((t.count + BLOCK - 1) // BLOCK)
-    t.blocks = max(t.blocks, 1)         # no channels at all: one empty block writes the bias
-
-
-cdef int64_t table_length(int64_t taps) noexcept nogil:
-    return max(<int64_t>BLOCK, taps)
-
-
-cdef void fill_tables(Taps* t, const Geometry* g, const Planes* p, const int64_t* residue) noexcept nogil:
-    """Offsets of every (channel, tap) of a block: the taps of one residue of conv_input, or all (NULL)."""
-    cdef int64_t tap, rest, at, k, a, b, size, phase_size, channel
-    cdef int i
-    for tap in range(t.count):
-        rest, a, b, size, phase_size = tap, 0, 0, 1, p.plane
-        for i in range(g.rank - 1, -1, -1):
-            if residue == NULL:
-                k = rest % g.ker[i]
-                rest //= g.ker[i]
-                b += (k % period(g.stride[i], g.dil[i])) * phase_size + (k * g.dil[i] // g.stride[i]) * p.pitch[i]
-            else:
-                at = (g.ker[i] - residue[i] - 1) // period(g.stride[i], g.dil[i]) + 1
-                k = residue[i] + (rest % at) * period(g.stride[i], g.dil[i])
-                rest //= at
-                b -= (k * g.dil[i] // g.stride[i]) * p.pitch[i]
-            a += k * size
-            size *= g.ker[i]
-            phase_size *= p.phases[i]
-        for channel in range(max(t.together, 1)):
-            t.a[channel * t.count + tap] = channel * t.a_channel + a
-            t.b[channel * t.count + tap] = channel * t.b_channel + b
-
-
-cdef void columns_of_output(Columns* c, const Geometry* g, const Planes* p) noexcept nogil:
-    cdef int i
-    cdef int64_t step = 1
-    c.rank, c.base, c.dest, c.direct = g.rank, 0, 0, p.direct
-    for i in range(g.rank - 1, -1, -1):
-        c.count[i], c.q[i], c.pitch[i], c.step[i] = g.out[i], p.q[i], p.pitch[i], step
-        step *= g.out[i]
-
-
-cdef bint columns_of_image(Columns* c, const Geometry* g, const Planes* p, const int64_t* residue) noexcept nogil:
-    """The image cells u with u + pad of the given residues; False when there are none."""
-    cdef int i
-    cdef int64_t step = 1, r, low, high
-    c.rank, c.base, c.dest, c.direct = g.rank, 0, 0, p.direct
-    for i in range(g.rank - 1, -1, -1):
-        r = residue[i] * g.dil[i] % g.stride[i]
-        low = ceil_div(g.pad[i] - r, g.stride[i])
-        high = floor_div(g.pad[i] + g.inp[i] - 1 - r, g.stride[i])
-        if high < low:
-            return False
-        c.count[i], c.q[i], c.pitch[i] = high - low + 1, p.q[i], p.pitch[i]
-        c.step[i] = step * g.stride[i]
-        c.base += (low - g.pad[i] // g.stride[i] + reach(g, i)) * p.pitch[i]
-        c.dest += (g.stride[i] * low + r - g.pad[i]) * step
-        step *= g.inp[i]
-    return True
-
-
-cdef int64_t taps_of_residue(const Geometry* g, const int64_t* residue) noexcept nogil:
-    cdef int i
-    cdef int64_t count = 1
-    for i in range(g.rank):
-        count *= (g.ker[i] - residue[i] - 1) // period(g.stride[i], g.dil[i]) + 1
-    return count
-
-
-cdef bint next_residue(const Geometry* g, int64_t* residue) noexcept nogil:
-    cdef int i
-    for i in range(g.rank - 1, -1, -1):
-        residue[i] += 1
-        if residue[i] < min(g.ker[i], period(g.stride[i], g.dil[i])):
-            return True
-        residue[i] = 0
-    return False
 
 
 cdef void store(const Spot* s, int rows, const real* part, int64_t ldp, int64_t step, bint add,
@@ -268,7 +155,8 @@ cdef bint open_class(const Geometry* g, const Planes* p, const int64_t* residue,
     return True
 
 
-cdef bint runs_fit(const Geometry* g, const Planes* p, bint transposed, int64_t m, int64_t width, Taps t) noexcept nogil:
+cdef bint runs_fit(const Geometry* g, const Planes* p, bint transposed, int64_t m, int64_t width,
+                   Taps t) noexcept nogil:
     """Whether every class has runs of at least one tile: then the source may serve as its own plane."""
     cdef int64_t residue[MAX_RANK]
     cdef Columns c
@@ -279,24 +167,6 @@ cdef bint runs_fit(const Geometry* g, const Planes* p, bint transposed, int64_t 
             return False
         if not transposed or not next_residue(g, &residue[0]):
             return True
-
-
-cdef bint one_class(const Geometry* g) noexcept nogil:
-    """Whether conv_input has a single residue."""
-    cdef int i
-    for i in range(g.rank):
-        if min(g.ker[i], period(g.stride[i], g.dil[i])) != 1:
-            return False
-    return True
-
-
-cdef bint covers(const Geometry* g) noexcept nogil:
-    """Whether every residue of the stride has a tap, so that conv_input writes every cell."""
-    cdef int i
-    for i in range(g.rank):
-        if min(g.ker[i], period(g.stride[i], g.dil[i])) < g.stride[i]:
-            return False
-    return True
 
 
 cdef int64_t lanes_of(int64_t width, int64_t m) noexcept nogil:

@@ -125,7 +125,8 @@ cdef void run(const Geometry* g, const Planes* p, const real* planes, const real
 
 
 cdef void one(const Geometry* g, const Planes* p, const real* planes, const real* y_bar, int64_t samples, real* w_bar,
-              bint fresh, int64_t index, int64_t blocks, int64_t rows, int64_t columns, int64_t full, real* scratch) noexcept nogil:
+              bint fresh, int64_t index, int64_t blocks, int64_t rows, int64_t columns, int64_t full,
+              real* scratch) noexcept nogil:
     cdef int64_t block = index % blocks, column = index // blocks % columns, group = index // (blocks * columns)
     cdef int64_t o = group * g.og + column * full, channels = min(full, g.og - column * full)
     cdef int vectors = <int>((channels + lanes(scratch) - 1) // lanes(scratch))
@@ -136,8 +137,8 @@ cdef void one(const Geometry* g, const Planes* p, const real* planes, const real
 # --- few output channels per group: dot products along the planes ---
 
 
-cdef void channel(const Geometry* g, const Planes* p, const Planes* q, const int64_t* off, const real* x, const real* y_bar,
-                  real* w_bar, int64_t c, real* scratch) noexcept nogil:
+cdef void channel(const Geometry* g, const Planes* p, const Planes* q, const int64_t* off, const real* x,
+                  const real* y_bar, real* w_bar, int64_t c, real* scratch) noexcept nogil:
     """w_bar[o, c] for the outputs o of channel c's group: all samples in order, twelve taps at a time."""
     cdef const real* row[12]
     cdef const real* image
