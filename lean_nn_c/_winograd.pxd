@@ -5,10 +5,7 @@ neighbours in a row of tiles form a run, which reads one patch of the image.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
 
-from lean_nn_c._geometry cimport clip
-from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
 
 cdef extern from "winograd.h" nogil:

@@ -40,7 +40,7 @@ cdef int tile_size(const Geometry* g, bint transposed, str algorithm, int per_ve
                 f"dilation {tuple([g.dil[i] for i in range(g.rank)])}; use algorithm='auto'"
             )
         return m
-    return m if algorithm == "auto" and is_fast() and winograd_pays(g, transposed, m, per_vector) else 0
+    return m if algorithm == "auto" and is_fast() and winograd_pays(g, transposed) else 0
 
 
 cdef bint settled(int status, str algorithm) except -1:

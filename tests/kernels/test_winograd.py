@@ -14,7 +14,7 @@ from lean_nn_c import conv as kernel
 from lean_nn_c import threads, winograd
 
 DTYPES = (np.float32, np.float64)
-A_SUM, B_SUM = 1 + 1 + 27 / 4, 6.0  # more than the largest row sums of |A^T| and |B^T|
+A_SUM, B_SUM, G_SUM = 8.3, 5.3, 1.4  # more than the largest row sums of |A^T|, |B^T| and |G|
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def check(case, dtype, seed=0):
     ):
         terms //= case.groups
         sizes = float(abs(image).max(initial=0)) * float(abs(w).max(initial=0))
-        weight_sum = 3.0  # more than the largest row sum of |G|
-        bound = (terms + 32) * u * terms * A_SUM**2 * B_SUM**2 * weight_sum**2 * sizes + 4 * u * abs(b).max(initial=0)
+        steps = min(terms, 64) + terms / 64 + 32
+        bound = steps * u / (1 - steps * u) * terms * A_SUM**2 * B_SUM**2 * G_SUM**2 * sizes + 4 * u * abs(b).max(initial=0)
         assert np.all(abs(got - want) <= bound)
         assert rms(got - want) <= 40 * u * max(terms, 1) ** 0.5 * 3 * max(sizes, 1)
 
