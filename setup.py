@@ -29,12 +29,13 @@ from setuptools.command.build_ext import build_ext
 HERE = Path(__file__).parent
 PACKAGE = "lean_nn_c"
 ONCE = ("build_info", "engine", "memory", "precision", "sweep", "threads")
+DEBUG = os.environ.get("LEAN_NN_DEBUG") == "1"
+# The wheel stays under 2 MB: only the kernels of today's machines are optimised regardless of size.
 ISAS = {
-    "x86_64_v2": ["-march=x86-64-v2"],
+    "x86_64_v2": ["-march=x86-64-v2", *([] if DEBUG else ["-O2", "-ftree-vectorize"])],
     "x86_64_v3": ["-march=x86-64-v3"],
     "x86_64_v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
-DEBUG = os.environ.get("LEAN_NN_DEBUG") == "1"
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
@@ -45,7 +46,9 @@ DIRECTIVES = {
     "freethreading_compatible": False,
 }
 # No -ffast-math: NaN, infinities and the order of sums are part of what the kernels promise.
-OPTIMISE = ["-O1", "-g"] if DEBUG else ["-O3", "-g0"]
+OPTIMISE = ["-O1", "-g"] if DEBUG else ["-O3", "-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
+FOR_SIZE = {"_cyutility": "-Os", "build_info": "-Os", "engine": "-O2", "memory": "-O2", "precision": "-Os",
+            "sweep": "-O2", "threads": "-Os", "index": "-O2"}  # fmt: skip
 COMPILE_ARGS = [*OPTIMISE, "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 LINK_ARGS = [] if DEBUG else ["-Wl,-s"] if sys.platform.startswith("linux") else []
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_25_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_1_25_API_VERSION")]
@@ -108,13 +111,15 @@ def translated() -> dict[str, str]:
 
 def extensions() -> list[Extension]:
     def extension(name: str, source: str, flags: list[str]) -> Extension:
+        level = FOR_SIZE.get(name.rsplit(".", 1)[-1])
+        smaller = [level] if level and not DEBUG else []
         return Extension(
             f"{PACKAGE}.{name}",
             [source],
             include_dirs=[numpy.get_include(), PACKAGE],
             depends=[str(path.relative_to(HERE)) for path in (HERE / PACKAGE).glob("*.h")],
             define_macros=MACROS,
-            extra_compile_args=[*COMPILE_ARGS, *flags],
+            extra_compile_args=[*COMPILE_ARGS, *flags, *smaller],
             extra_link_args=list(LINK_ARGS),
         )
 

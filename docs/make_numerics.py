@@ -30,6 +30,11 @@ Sums and products have a fixed order, which depends on the shapes alone. So the 
 every number of threads. They may differ between instruction-set levels, because a fused multiply-add rounds once
 where two instructions round twice; each level keeps the bounds.
 
+**Fast convolution.** Where it pays, `conv` and its two relatives use Winograd's algorithm for 3 × 3 kernels with stride 1.
+Its bound is by the norm of a whole tile of the image, not by the terms of one output (`lean_nn_c/winograd.pyx` has the
+formula), and on random data its error is about twice the classical one. `lean_nn.set_precision("exact")` turns it off;
+then the bounds of the table hold for every shape.
+
 NaN and infinities go through as IEEE says: no kernel is compiled with relaxed floating-point rules.
 
 Functions that are made of several primitives (`layer_norm`, `cross_entropy`, …) inherit their bounds from them.
