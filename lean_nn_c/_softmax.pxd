@@ -64,7 +64,6 @@ cdef inline void one_line(Kind kind, const real* x, real* y, Py_ssize_t n) noexc
     """One contiguous line; y is the line's result, a single value for LOGSUMEXP."""
     cdef real buffer[CHUNK]
     cdef real shift = row_max(x, n), total = 0
-    cdef real* e
     cdef Py_ssize_t block, i, k, size
     if kind == LOGSUMEXP and isinf(shift):
         y[0] = shift
@@ -72,10 +71,12 @@ cdef inline void one_line(Kind kind, const real* x, real* y, Py_ssize_t n) noexc
     for block in range((n + CHUNK - 1) // CHUNK):
         i = block * CHUNK
         size = min(<Py_ssize_t>CHUNK, n - i)
-        e = y + i if kind == SOFTMAX else buffer
         for k in range(size):
-            e[k] = exp_(x[i + k] - shift)
-        total += chunk_sum(<const real*>e, size)
+            buffer[k] = exp_(x[i + k] - shift)
+        if kind == SOFTMAX:     # by way of the buffer, which the compiler knows not to overlap with x
+            for k in range(size):
+                y[i + k] = buffer[k]
+        total += chunk_sum(<const real*>buffer, size)
     if kind == LOGSUMEXP:
         y[0] = shift + log_(total)
     elif kind == SOFTMAX:

@@ -27,7 +27,7 @@ cdef enum:
     SPLIT = 8192        # a longer sum is cut into parts of this length, which threads share
     TASK = 4096         # elements a task has at least, where lines are short
     KEEP_GIL = 8192     # work below which giving the GIL up costs more than it gives
-    EXP_COST = 12       # one exp in additions
+    EXP_COST = 8        # one exp in additions
     MAX_AXES = 64
 
 
@@ -190,19 +190,28 @@ cdef inline void extreme_lines(const real* x, real* y, int64_t* idx, Py_ssize_t 
             idx[k] = r if better else idx[k]
 
 
+cdef inline void extreme_task(const real* x, real* y, int64_t* idx, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t task,
+                              Py_ssize_t blocks, bint least) noexcept nogil:
+    cdef Py_ssize_t first = (task % blocks) * COLUMNS
+    cdef Py_ssize_t at = (task // blocks) * n * inner + first
+    cdef Py_ssize_t out = (task // blocks) * inner + first
+    cdef int columns = <int>min(<Py_ssize_t>COLUMNS, inner - first)
+    if least:
+        extreme_lines(x + at, y + out, idx + out, n, inner, columns, True)
+    else:
+        extreme_lines(x + at, y + out, idx + out, n, inner, columns, False)
+
+
 cdef void extreme_all(const real* x, real* y, int64_t* idx, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner,
                       bint least) noexcept nogil:
-    cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS
-    cdef Py_ssize_t task, at, out
-    cdef int columns
-    for task in prange(outer * blocks, num_threads=threads_for(outer * n * inner), schedule="static"):
-        at = (task // blocks) * n * inner + (task % blocks) * COLUMNS
-        out = (task // blocks) * inner + (task % blocks) * COLUMNS
-        columns = <int>min(<Py_ssize_t>COLUMNS, inner - (task % blocks) * COLUMNS)
-        if least:
-            extreme_lines(x + at, y + out, idx + out, n, inner, columns, True)
-        else:
-            extreme_lines(x + at, y + out, idx + out, n, inner, columns, False)
+    cdef Py_ssize_t task, blocks = (inner + COLUMNS - 1) // COLUMNS
+    cdef int threads = threads_for(outer * n * inner)
+    if threads == 1:    # without entering OpenMP, which costs more than a small reduction
+        for task in range(outer * blocks):
+            extreme_task(x, y, idx, n, inner, task, blocks, least)
+        return
+    for task in prange(outer * blocks, num_threads=threads, schedule="static"):
+        extreme_task(x, y, idx, n, inner, task, blocks, least)
 
 
 def extreme(cnp.ndarray x not None, cnp.ndarray y not None, cnp.ndarray idx not None, Py_ssize_t outer, Py_ssize_t n,
@@ -230,17 +239,26 @@ def extreme(cnp.ndarray x not None, cnp.ndarray y not None, cnp.ndarray idx not 
 # ----------------------------------------------------------------------------------------------- softmax
 
 
+cdef inline void soft_task(Kind kind, const real* x, real* y, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t task,
+                           Py_ssize_t blocks) noexcept nogil:
+    cdef Py_ssize_t first = (task % blocks) * COLUMNS
+    cdef Py_ssize_t at = (task // blocks) * n * inner + first
+    cdef Py_ssize_t out = (task // blocks) * inner + first if kind == LOGSUMEXP else at
+    if inner == 1:
+        one_line(kind, x + at, y + out, n)
+    else:
+        some_lines(kind, x + at, y + out, n, inner, <int>min(<Py_ssize_t>COLUMNS, inner - first))
+
+
 cdef void soft_all(Kind kind, const real* x, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
-    cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS
-    cdef Py_ssize_t task, at, out
-    cdef Py_ssize_t out_pitch = inner if kind == LOGSUMEXP else n * inner
-    for task in prange(outer * blocks, num_threads=threads_for(outer * n * inner * EXP_COST), schedule="static"):
-        at = (task // blocks) * n * inner + (task % blocks) * COLUMNS
-        out = (task // blocks) * out_pitch + (task % blocks) * COLUMNS
-        if inner == 1:
-            one_line(kind, x + at, y + out, n)
-        else:
-            some_lines(kind, x + at, y + out, n, inner, <int>min(<Py_ssize_t>COLUMNS, inner - (task % blocks) * COLUMNS))
+    cdef Py_ssize_t task, blocks = (inner + COLUMNS - 1) // COLUMNS
+    cdef int threads = threads_for(outer * n * inner * EXP_COST)
+    if threads == 1:
+        for task in range(outer * blocks):
+            soft_task(kind, x, y, n, inner, task, blocks)
+        return
+    for task in prange(outer * blocks, num_threads=threads, schedule="static"):
+        soft_task(kind, x, y, n, inner, task, blocks)
 
 
 cdef int soft(Kind kind, cnp.ndarray x, cnp.ndarray out, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) except -1:
@@ -282,21 +300,36 @@ def log_softmax(cnp.ndarray x not None, cnp.ndarray out not None, Py_ssize_t out
 cdef void standardize_all(const real* x, real* z, real* mean, real* rstd, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B,
                           double eps) noexcept nogil:
     cdef Py_ssize_t g
-    for g in prange(G, num_threads=threads_for(A * G * B * 4), schedule="static"):
+    cdef int threads = threads_for(A * G * B * 4)
+    if threads == 1:
+        for g in range(G):
+            standardize_group(x + g * B, z + g * B, mean + g, rstd + g, eps, A, G * B, B)
+        return
+    for g in prange(G, num_threads=threads, schedule="static"):
         standardize_group(x + g * B, z + g * B, mean + g, rstd + g, eps, A, G * B, B)
 
 
 cdef void tangent_all(const real* t, const real* z, const real* rstd, real* z_dot, real* mean_dot, real* rstd_dot,
                       Py_ssize_t A, Py_ssize_t G, Py_ssize_t B) noexcept nogil:
     cdef Py_ssize_t g
-    for g in prange(G, num_threads=threads_for(A * G * B * 4), schedule="static"):
+    cdef int threads = threads_for(A * G * B * 4)
+    if threads == 1:
+        for g in range(G):
+            tangent_group(t + g * B, z + g * B, rstd[g], z_dot + g * B, mean_dot + g, rstd_dot + g, A, G * B, B)
+        return
+    for g in prange(G, num_threads=threads, schedule="static"):
         tangent_group(t + g * B, z + g * B, rstd[g], z_dot + g * B, mean_dot + g, rstd_dot + g, A, G * B, B)
 
 
 cdef void transpose_all(const real* g_z, const real* g_mean, const real* g_rstd, const real* z, const real* rstd,
                         real* x_bar, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B) noexcept nogil:
     cdef Py_ssize_t g
-    for g in prange(G, num_threads=threads_for(A * G * B * 4), schedule="static"):
+    cdef int threads = threads_for(A * G * B * 4)
+    if threads == 1:
+        for g in range(G):
+            transpose_group(g_z + g * B, g_mean[g], g_rstd[g], z + g * B, rstd[g], x_bar + g * B, A, G * B, B)
+        return
+    for g in prange(G, num_threads=threads, schedule="static"):
         transpose_group(g_z + g * B, g_mean[g], g_rstd[g], z + g * B, rstd[g], x_bar + g * B, A, G * B, B)
 
 
