@@ -83,7 +83,9 @@ def check(case, dtype, seed=0):
         terms //= case.groups
         sizes = float(abs(image).max(initial=0)) * float(abs(w).max(initial=0))
         steps = min(terms, 64) + terms / 64 + 32
-        bound = steps * u / (1 - steps * u) * terms * A_SUM**2 * B_SUM**2 * G_SUM**2 * sizes + 4 * u * abs(b).max(initial=0)
+        bound = steps * u / (1 - steps * u) * terms * A_SUM**2 * B_SUM**2 * G_SUM**2 * sizes + 4 * u * abs(b).max(
+            initial=0
+        )
         assert np.all(abs(got - want) <= bound)
         assert rms(got - want) <= 40 * u * max(terms, 1) ** 0.5 * 3 * max(sizes, 1)
 
