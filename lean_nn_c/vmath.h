@@ -1,8 +1,11 @@
 /* exp, expm1, log, log1p, tanh and the sigmoid without branches or calls: a loop over them becomes vector code at
  * every instruction-set level. lnn_vexp_f32, lnn_vexp_f64, …
  *
- * Errors in ulp of the result, measured over all 2³² floats and 10⁸ doubles (tests/kernels/test_vmath.py):
+ * Errors in ulp of the result, at most:
  *     exp 1, expm1 2, log 1, log1p 1.5, tanh 3, sigmoid 2.5
+ * Measured at x86-64-v3 over all 2³² floats for exp (0.93), expm1 (1.64), log (0.80) and log1p (1.44), over every 101st
+ * float for tanh (2.39) and sigmoid (2.22), and over 10⁷ doubles (0.88, 1.75, 0.79, 1.44, 2.44, 2.18). The tests sweep
+ * both types; `pytest -m slow tests/kernels/test_vmath.py` takes every float.
  * NaN, infinities and signed zeros as in C; results that underflow are rounded, not flushed.
  *
  * exp: x = n·ln 2 + r with |r| ≤ ln(2)/2, and exp(x) = 2ⁿ·exp(r), the last by its Taylor series. Rounding to n is by
