@@ -59,9 +59,9 @@ static inline int lnn_vectors(int64_t m) { return m == 1 ? 8 : m == 2 ? 4 : m ==
 
 /* Two vectors interleaved: a0 b0 a1 b1 …, their first halves (LOW) or second (HIGH). */
 #if defined(__clang__) || __GNUC__ >= 12
-#define LNN_SHUFFLE(a, b, INTS, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define LNN_MIX(a, b, INTS, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define LNN_SHUFFLE(a, b, INTS, ...) __builtin_shuffle(a, b, (INTS){__VA_ARGS__})
+#define LNN_MIX(a, b, INTS, ...) __builtin_shuffle(a, b, (INTS){__VA_ARGS__})
 #endif
 
 #define LNN_T float

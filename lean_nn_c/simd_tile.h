@@ -69,17 +69,17 @@ static __attribute__((noinline)) void LNN_NAME(lnn_tile)(int mr, int nv, ptrdiff
 typedef LNN_INT LNN_NAME(lnn_ints) __attribute__((vector_size(LNN_BYTES)));
 #define INTS LNN_NAME(lnn_ints)
 #if LNN_BYTES / LNN_SIZE == 2
-#define LOW(a, b) LNN_SHUFFLE(a, b, INTS, 0, 2)
-#define HIGH(a, b) LNN_SHUFFLE(a, b, INTS, 1, 3)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 2)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 1, 3)
 #elif LNN_BYTES / LNN_SIZE == 4
-#define LOW(a, b) LNN_SHUFFLE(a, b, INTS, 0, 4, 1, 5)
-#define HIGH(a, b) LNN_SHUFFLE(a, b, INTS, 2, 6, 3, 7)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 4, 1, 5)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 2, 6, 3, 7)
 #elif LNN_BYTES / LNN_SIZE == 8
-#define LOW(a, b) LNN_SHUFFLE(a, b, INTS, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH(a, b) LNN_SHUFFLE(a, b, INTS, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 4, 12, 5, 13, 6, 14, 7, 15)
 #else
-#define LOW(a, b) LNN_SHUFFLE(a, b, INTS, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH(a, b) LNN_SHUFFLE(a, b, INTS, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #endif
 
 /* A square of LANES x LANES turned in registers: interleaving row i with row i + LANES/2, log2(LANES) times over,
