@@ -9,37 +9,15 @@ cimport numpy as cnp
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint64_t
 
+from lean_nn_c._arrays cimport need, single
 from lean_nn_c._types cimport real
 from lean_nn_c.threads cimport threads_for
 
 cnp.import_array()
 
-cdef extern from "numpy/arrayobject.h":
-    bint PyArray_IS_C_CONTIGUOUS(cnp.ndarray)
-    bint PyArray_ISWRITEABLE(cnp.ndarray)
-
 cdef enum:
     COLUMNS = 64        # inner elements per task of a transpose
     BLOCK = 4096
-
-
-cdef int single(cnp.ndarray x) except -1:
-    """1 for float32, 0 for float64."""
-    cdef int kind = cnp.PyArray_TYPE(x)
-    if kind != cnp.NPY_FLOAT32 and kind != cnp.NPY_FLOAT64:
-        raise TypeError(f"index kernel: float32 and float64 are supported; got {x.dtype}")
-    return kind == cnp.NPY_FLOAT32
-
-
-cdef int need(cnp.ndarray x, int kind, Py_ssize_t size, bint writes) except -1:
-    """Refuse what would read or write out of bounds; the backend never passes it."""
-    if not PyArray_IS_C_CONTIGUOUS(x) or (writes and not PyArray_ISWRITEABLE(x)):
-        raise ValueError("index kernel: arrays must be C-contiguous and outputs writeable")
-    if cnp.PyArray_TYPE(x) != kind:
-        raise TypeError(f"index kernel: {x.dtype} does not go with the other arrays")
-    if cnp.PyArray_SIZE(x) != size:
-        raise ValueError(f"index kernel: {size} elements are needed; got {cnp.PyArray_SIZE(x)}")
-    return 0
 
 
 cdef Py_ssize_t first_outside(const int64_t* idx, Py_ssize_t count, Py_ssize_t n, bint skips, int64_t skip) noexcept nogil:

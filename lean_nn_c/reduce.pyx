@@ -11,6 +11,7 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
+from lean_nn_c._arrays cimport need, single
 from lean_nn_c._softmax cimport LOG_SOFTMAX, LOGSUMEXP, SOFTMAX, Kind, one_line, some_lines
 from lean_nn_c._standard cimport standardize_group, tangent_group, transpose_group
 from lean_nn_c._sums cimport COLUMNS, column_sum, row_sum
@@ -18,10 +19,6 @@ from lean_nn_c._types cimport real
 from lean_nn_c.threads cimport threads_for
 
 cnp.import_array()
-
-cdef extern from "numpy/arrayobject.h":
-    bint PyArray_IS_C_CONTIGUOUS(cnp.ndarray)
-    bint PyArray_ISWRITEABLE(cnp.ndarray)
 
 cdef enum:
     SPLIT = 8192        # a longer sum is cut into parts of this length, which threads share
@@ -47,25 +44,6 @@ def sum_roundings(tuple shape, tuple axes):
         else:
             total, run = total + roundings(run), 1
     return total + roundings(run)
-
-
-cdef int single(cnp.ndarray x) except -1:
-    """1 for float32, 0 for float64."""
-    cdef int kind = cnp.PyArray_TYPE(x)
-    if kind != cnp.NPY_FLOAT32 and kind != cnp.NPY_FLOAT64:
-        raise TypeError(f"reduce kernel: float32 and float64 are supported; got {x.dtype}")
-    return kind == cnp.NPY_FLOAT32
-
-
-cdef int need(cnp.ndarray x, int kind, Py_ssize_t size, bint writes) except -1:
-    """Refuse what would read or write out of bounds; the backend never passes it."""
-    if not PyArray_IS_C_CONTIGUOUS(x) or (writes and not PyArray_ISWRITEABLE(x)):
-        raise ValueError("reduce kernel: arrays must be C-contiguous and outputs writeable")
-    if cnp.PyArray_TYPE(x) != kind:
-        raise TypeError(f"reduce kernel: arrays must have one dtype; got another of {x.dtype}")
-    if cnp.PyArray_SIZE(x) != size:
-        raise ValueError(f"reduce kernel: {size} elements are needed; got {cnp.PyArray_SIZE(x)}")
-    return 0
 
 
 cdef int extents(Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) except -1:
