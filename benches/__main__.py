@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -44,12 +45,14 @@ def main() -> int:
     chosen = [bench for module in MODULES for bench in module.benches(options.tiny) if wanted.search(str(bench))]
     if not chosen:
         parser.error(f"no row matches {options.filter!r}")
-    print(report.machine())
+    facts = [report.machine()]
+    print(facts[0])
     if torch is None:
         print("PyTorch is not installed: no ratios (pip install -e '.[compare]')", file=sys.stderr)
     peaks = {} if options.tiny else {n: peak.measure(n) for n in options.threads}
     for n, found in peaks.items():
-        print(f"peak, {report.threads(n)}: " + ", ".join(f"{value:.0f} {name}" for name, value in found.items()))
+        facts.append(f"peak, {report.threads(n)}: " + ", ".join(f"{value:.0f} {name}" for name, value in found.items()))
+        print(facts[-1])
     print("\n" + report.heading())
     results = []
     for result in run(chosen, options.threads, peaks, 0.0 if options.tiny else options.seconds):
@@ -59,7 +62,8 @@ def main() -> int:
     if options.csv:
         report.write_csv(results, options.csv)
     if options.markdown:
-        options.markdown.write_text(f"{report.machine()}\n\n{report.markdown(results)}\n")
+        command = shlex.join(["python", "-m", "benches", *sys.argv[1:]])
+        options.markdown.write_text(report.page(results, facts, command))
     if options.plot:
         report.plot(results, options.plot)
     return 0

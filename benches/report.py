@@ -96,6 +96,29 @@ def markdown(results: Iterable[Result]) -> str:
     return "\n".join([*rows, *(f"| {' | '.join(_cells(result))} |" for result in results)])
 
 
+PAGE = """# Performance
+
+Every row beside PyTorch, interleaved in one run on a machine that does nothing else. The ratio is PyTorch's time ÷ ours: above 1
+is ours. Rates count the operations of the definition; Winograd's algorithm needs fewer, which is how it passes the peak. Written by
+
+```sh
+{command}
+```
+
+{facts}
+
+{summary}
+
+{table}
+"""
+
+
+def page(results: list[Result], facts: Iterable[str], command: str) -> str:
+    """docs/performance.md: how it was measured, a line per group, then every row."""
+    lines = "\n".join(f"- {line}" for line in summary(results))
+    return PAGE.format(command=command, facts="\n\n".join(facts), summary=lines, table=markdown(results))
+
+
 def write_csv(results: list[Result], path: Path) -> None:
     """Every field of every result; times in seconds."""
     with path.open("w", newline="") as file:
@@ -118,6 +141,7 @@ def plot(results: list[Result], path: Path) -> None:
     axes.barh(labels, [ratio - 1 for ratio in ratios], left=1, color=["#3a7" if r >= 1 else "#c54" for r in ratios])
     axes.set_xscale("log")
     axes.axvline(1, color="black", linewidth=0.8)
+    axes.margins(y=0.005)
     axes.invert_yaxis()
     axes.set_xlabel("PyTorch time ÷ lean_nn time (right of 1: lean_nn is faster)")
     axes.set_title(machine(), fontsize=8)
