@@ -99,7 +99,8 @@ def markdown(results: Iterable[Result]) -> str:
 PAGE = """# Performance
 
 Every row beside PyTorch, interleaved in one run on a machine that does nothing else. The ratio is PyTorch's time ÷ ours: above 1
-is ours. Rates count the operations of the definition; Winograd's algorithm needs fewer, which is how it passes the peak. Written by
+is ours. Rates count the operations of the definition; Winograd's algorithm needs fewer, which is how it passes the peak.
+Written by
 
 ```sh
 {command}

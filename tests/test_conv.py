@@ -293,6 +293,8 @@ def test_errors(call: Any, text: str) -> None:
 def test_dtype_errors() -> None:
     with pytest.raises(TypeError, match=r"conv: arguments of one dtype are needed; got float64, float32"):
         F.conv2d(X, W.astype("float32"))
+    with pytest.raises(TypeError, match=r"^conv2d: Tensors, arrays or numbers are needed; got NoneType"):
+        F.conv2d(np.zeros((1, 1, 2, 2)), None)
     with pytest.raises(TypeError, match="float16"):
         F.conv2d(X.astype("float16"), W.astype("float16"))
     with pytest.raises(TypeError, match="int64"):

@@ -29,8 +29,9 @@ IntLike = int | Sequence[int]
 Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
 
 
-def _operands(op: str, *arrays: Any) -> list[Any]:
-    return [None if array is None else as_tensor(array, op=op) for array in arrays]
+def _operands(op: str, input: Any, weight: Any, bias: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+    """As Tensors; only the bias may be missing."""
+    return as_tensor(input, op=op), as_tensor(weight, op=op), None if bias is None else as_tensor(bias, op=op)
 
 
 def _per_sample(x: Tensor, rank: int, f: Callable[[Tensor], Tensor]) -> Tensor:
