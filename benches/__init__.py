@@ -4,6 +4,7 @@
 ``harness``     what a bench is, how two libraries are timed in turn, what is reported
 ``peak``        what this machine can do at most: float operations and bytes per second
 ``conv``        convolution: the rows of PyTorch's own table, and others
+``matmul``      matrix products: squares, linear layers, batches
 ``pool``        pooling likewise
 ``overhead``    what one operation, a long chain, the import and the wheel cost
 ``report``      text, CSV, Markdown and a bar chart from the results

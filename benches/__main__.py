@@ -14,10 +14,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from benches import conv, overhead, peak, pool, report
+from benches import conv, matmul, overhead, peak, pool, report
 from benches.harness import cores, run, torch
 
-MODULES = (overhead, conv, pool)
+MODULES = (overhead, conv, matmul, pool)
 
 
 def _threads(text: str) -> list[int]:

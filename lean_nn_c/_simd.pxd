@@ -9,6 +9,12 @@ cdef extern from "simd.h" nogil:
         LNN_BYTES
         LNN_ROWS
         LNN_WIDE
+        LNN_FULL
+    ctypedef struct lnn_piece:
+        int64_t from_ "from"
+        int64_t column
+        int64_t length
+    void lnn_prefetch(const void* place) noexcept
     int lnn_vectors(int64_t m) noexcept
     void lnn_tile_f32(int mr, int nv, Py_ssize_t kn, const float** arow, const int64_t* aoff, const float* b,
                       const int64_t* boff, const float* start, int add, float* out, Py_ssize_t ldo) noexcept
@@ -26,6 +32,22 @@ cdef extern from "simd.h" nogil:
                         float* dst) noexcept
     void lnn_strips_f64(const double* src, Py_ssize_t lds, Py_ssize_t rows, int vectors, int strips,
                         double* dst) noexcept
+    void lnn_panel_f32(int mr, int nv, Py_ssize_t kn, const float* a, const float* b, const float* start, int add,
+                       float* out, Py_ssize_t ldo) noexcept
+    void lnn_panel_f64(int mr, int nv, Py_ssize_t kn, const double* a, const double* b, const double* start, int add,
+                       double* out, Py_ssize_t ldo) noexcept
+    void lnn_rows_f32(const float* src, Py_ssize_t row, int rows, Py_ssize_t kn, float* dst) noexcept
+    void lnn_rows_f64(const double* src, Py_ssize_t row, int rows, Py_ssize_t kn, double* dst) noexcept
+    void lnn_lines_f32(const float* src, Py_ssize_t step, int rows, Py_ssize_t kn, float* dst) noexcept
+    void lnn_lines_f64(const double* src, Py_ssize_t step, int rows, Py_ssize_t kn, double* dst) noexcept
+    void lnn_gather_f32(const float* src, Py_ssize_t row, int rows, const int64_t* off, Py_ssize_t kn,
+                        float* dst) noexcept
+    void lnn_gather_f64(const double* src, Py_ssize_t row, int rows, const int64_t* off, Py_ssize_t kn,
+                        double* dst) noexcept
+    void lnn_pieces_f32(const float* src, const int64_t* off, Py_ssize_t kn, const lnn_piece* piece, int pieces,
+                        int exact, Py_ssize_t width, float* dst) noexcept
+    void lnn_pieces_f64(const double* src, const int64_t* off, Py_ssize_t kn, const lnn_piece* piece, int pieces,
+                        int exact, Py_ssize_t width, double* dst) noexcept
     int lnn_finite_f32(const float* x, Py_ssize_t n) noexcept
     int lnn_finite_f64(const double* x, Py_ssize_t n) noexcept
 
@@ -62,6 +84,49 @@ cdef inline void bring(const real* src, int64_t lds, int64_t rows, int vectors, 
         lnn_strips_f32(src, lds, rows, vectors, strips, dst)
     else:
         lnn_strips_f64(src, lds, rows, vectors, strips, dst)
+
+
+cdef inline void panel(int mr, int nv, int64_t kn, const real* a, const real* b, const real* start, bint add,
+                       real* out, int64_t ldo) noexcept nogil:
+    """out[m, j] = (add ? out[m, j] : start[m] or 0) + sum_k a[k*LNN_ROWS + m] * b[k*nv*lanes + j], mr >= 3."""
+    if real is float:
+        lnn_panel_f32(mr, nv, kn, a, b, start, add, out, ldo)
+    else:
+        lnn_panel_f64(mr, nv, kn, a, b, start, add, out, ldo)
+
+
+cdef inline void rows_of(const real* src, int64_t row, int rows, int64_t kn, real* dst) noexcept nogil:
+    """dst[k*LNN_ROWS + m] = src[m*row + k]; up to a vector behind the panel is overwritten."""
+    if real is float:
+        lnn_rows_f32(src, row, rows, kn, dst)
+    else:
+        lnn_rows_f64(src, row, rows, kn, dst)
+
+
+cdef inline void lines(const real* src, int64_t step, int rows, int64_t kn, real* dst) noexcept nogil:
+    """dst[k*LNN_ROWS + m] = src[m + k*step]."""
+    if real is float:
+        lnn_lines_f32(src, step, rows, kn, dst)
+    else:
+        lnn_lines_f64(src, step, rows, kn, dst)
+
+
+cdef inline void gather(const real* src, int64_t row, int rows, const int64_t* off, int64_t kn,
+                        real* dst) noexcept nogil:
+    """dst[k*LNN_ROWS + m] = src[m*row + off[k]]."""
+    if real is float:
+        lnn_gather_f32(src, row, rows, off, kn, dst)
+    else:
+        lnn_gather_f64(src, row, rows, off, kn, dst)
+
+
+cdef inline void pieces_of(const real* src, const int64_t* off, int64_t kn, const lnn_piece* piece, int pieces,
+                           bint exact, int64_t width, real* dst) noexcept nogil:
+    """dst[k*width + column + j] = src[off[k] + from + j] for every piece; up to a vector behind it is touched."""
+    if real is float:
+        lnn_pieces_f32(src, off, kn, piece, pieces, exact, width, dst)
+    else:
+        lnn_pieces_f64(src, off, kn, piece, pieces, exact, width, dst)
 
 
 cdef inline bint all_finite(const real* x, int64_t n) noexcept nogil:

@@ -14,8 +14,23 @@ cdef struct Product:
     int64_t b_step[MAX_RANK]
     int64_t bias_step[MAX_RANK]
     int64_t width                           # columns of a tile
-    int64_t gathered, strips                # scratch for a block's rows of op(a), and for its strips of op(b)
+    int64_t blocks                          # partial sums
+    int64_t panels                          # scratch for a block's rows of op(a)
     bint as_dots
 
 
+cdef struct Ahead:                          # cache lines to call in: `length` bytes of each of `rows` rows
+    const char* place
+    int64_t step, rows, length
+
+
+cdef struct Split:                          # parts of the rows, parts of the tiles
+    int64_t m, t
+
+
 cdef int multiply(Product* p, const real* a, const real* b, const real* bias, real* c) noexcept nogil
+cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, real* out) noexcept nogil
+cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* strip, const real* bias, bint add,
+                        real* c, int64_t ldc, int64_t columns, const Ahead* ahead) noexcept nogil
+cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,
+                      int threads) noexcept nogil

@@ -1,12 +1,16 @@
 """Matrix products  c[b] = op(a[b]) @ op(b[b]),  op the identity or the transpose, batch axes by strides (0: broadcast).
 
-The tile of simd.h with A and B where they lie: a row-major A gives row pointers, a transposed one a table of row
-offsets. B's columns are brought into contiguous strips of one tile's width when several panels of rows will read
-them (or when B is transposed, or ends inside a tile), and so are the rows of a transposed A when several tiles will.
-Few rows against a transposed B (a linear layer on a small batch) are dot products along both, and nothing is moved.
+Many rows: a block of op(a) is packed into panels of LNN_ROWS rows, term after term, which stay in the second-level
+cache; op(b) is packed one strip of columns after the other, and each strip, in the first-level cache, meets all panels
+(simd_panel.h). While a strip is worked on, the rows of the strips after it are called into the cache: they lie too far
+apart for the machine to guess them. Packing costs each thread one pass over what it reads, and no thread waits for
+another.
 
-k runs in blocks of BLOCK; block sums are added in order: the bits depend on the shapes alone, not on threads.
-Error: |c^ - c| <= gamma_k |a| |b|. Temporary space: less than 1 MB per thread.
+Few rows: b is read where it lies (the tile of simd_tile.h), once. Few rows or columns with both factors running along
+k are dot products, and only a few columns are ever turned for it.
+
+k runs in blocks of about BLOCK; block sums are added in order: the bits depend on the shapes alone, not on threads.
+Error: |c^ - c| <= gamma_k |a| |b|. Temporary space: less than 0.5 MB per thread.
 """
 
 from cython.parallel cimport prange
@@ -16,16 +20,34 @@ from libc.string cimport memcpy, memset
 
 from lean_nn_c._geometry cimport MAX_RANK, refuse
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._simd cimport LNN_ROWS, bring, dots, lanes, lnn_vectors, tile, turn
+from lean_nn_c._simd cimport (
+    LNN_BYTES, LNN_FULL, LNN_ROWS, bring, dots, lanes, lines, lnn_prefetch, lnn_vectors, panel, rows_of, tile, turn,
+)
 from lean_nn_c._types cimport real
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
     BLOCK = 256             # terms of a partial sum
     LONG_BLOCK = 1024       # the same where vectors run along k: as many terms per lane and less to add up
-    ROWS = 192              # rows worked on together
-    STRIPS = 4              # tiles whose columns are brought together at once
+    PANEL_BYTES = 768       # of one column of the rows worked on together: their panels fit the second-level cache
+    STRIPS = 4              # strips packed at once: a cache line or more of each row
     MAX_TILE = 128          # columns of the widest tile
+    FEW = 7                 # fewer rows than this are not packed
+    THIN = 8                # fewer rows or columns than this may be dot products
+
+
+# --- packing ---
+
+
+cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, real* out) noexcept nogil:
+    """m rows of k terms, a[i*row + j*col], as panels: out[panel][j][i]. One of row and col is 1."""
+    cdef int64_t panels = (m + LNN_ROWS - 1) // LNN_ROWS, i, first
+    for i in range(panels):
+        first = m * i // panels
+        if col == 1:
+            rows_of(a + first * row, row, <int>(m * (i + 1) // panels - first), k, out + i * k * LNN_ROWS)
+        else:
+            lines(a + first, col, <int>(m * (i + 1) // panels - first), k, out + i * k * LNN_ROWS)
 
 
 cdef void strip(const real* b, int64_t row, int64_t col, int64_t k, int64_t columns, int64_t width,
@@ -41,14 +63,22 @@ cdef void strip(const real* b, int64_t row, int64_t col, int64_t k, int64_t colu
             memset(out + i * width + columns, 0, (width - columns) * sizeof(real))
 
 
+cdef int64_t whole_vectors(int64_t columns, int per_vector) noexcept nogil:
+    return (columns + per_vector - 1) // per_vector * per_vector
+
+
 cdef void strips(const Product* p, const real* b, int64_t k, int64_t first, int64_t count, real* out) noexcept nogil:
-    """Tiles first .. first+count of k rows of op(b), one strip after the other."""
-    cdef int64_t t, whole = min(count, p.n // p.width - first) if p.b_col == 1 else 0
+    """Strips first .. first+count of k rows of op(b), one after the other."""
+    cdef int64_t t, columns, whole = min(count, p.n // p.width - first) if p.b_col == 1 else 0
     if whole > 0:
         bring(b + first * p.width, p.b_row, k, <int>(p.width // lanes(b)), <int>whole, out)
     for t in range(max(whole, 0), count):
-        strip(b + (first + t) * p.width * p.b_col, p.b_row, p.b_col, k, min(p.width, p.n - (first + t) * p.width),
-              p.width, out + t * k * p.width)
+        columns = min(p.width, p.n - (first + t) * p.width)
+        strip(b + (first + t) * p.width * p.b_col, p.b_row, p.b_col, k, columns, whole_vectors(columns, lanes(b)),
+              out + t * k * p.width)
+
+
+# --- many rows: panels and strips ---
 
 
 cdef void take(const real* part, int rows, int64_t columns, bint add, real* c, int64_t ldc) noexcept nogil:
@@ -60,105 +90,155 @@ cdef void take(const real* part, int rows, int64_t columns, bint add, real* c, i
             c[m * ldc + j] = part[m * MAX_TILE + j] + (c[m * ldc + j] if add else 0)
 
 
-cdef void panels_of(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, real* out) noexcept nogil:
-    """Rows of op(a) brought together panel by panel: out[panel][i][rows of the panel] = a[row*m + col*i]."""
-    cdef int64_t panels = (m + LNN_ROWS - 1) // LNN_ROWS, panel, first, i, j, rows
-    for panel in range(panels):
-        first = m * panel // panels
-        rows = m * (panel + 1) // panels - first
-        for i in range(k):
-            for j in range(rows):
-                out[i * LNN_ROWS + j] = a[(first + j) * row + i * col]
-        out += k * LNN_ROWS
+cdef void call_in(const Ahead* ahead, int64_t part, int64_t parts) noexcept nogil:
+    """Part `part` of `parts` of the cache lines that will be wanted next."""
+    cdef int64_t row, at
+    for row in range(ahead.rows * part // parts, ahead.rows * (part + 1) // parts):
+        for at in range(0, ahead.length, 64):
+            lnn_prefetch(ahead.place + row * ahead.step + at)
 
 
-cdef void block(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t m0, int64_t m1,
-                int64_t first, int64_t stop, real* scratch) noexcept nogil:
-    """Rows m0..m1, tiles first..stop of one product."""
-    cdef real* gathered = scratch
-    cdef real* strips_of = gathered + p.gathered
-    cdef int64_t* aoff = <int64_t*>(strips_of + p.strips)
-    cdef int64_t* boff = aoff + BLOCK
-    cdef int64_t panels = (m1 - m0 + LNN_ROWS - 1) // LNN_ROWS, k, part_k, terms, t, i, count
-    cdef bint gather = p.a_row == 1 and p.k > 1 and stop - first >= 4
-    cdef bint packed = p.b_col != 1 or panels >= 4
-    for i in range(min(p.k, <int64_t>BLOCK)):
-        aoff[i] = i * (LNN_ROWS if gather else p.a_col)
-    for part_k in range((p.k + BLOCK - 1) // BLOCK):
-        k = part_k * BLOCK
-        terms = min(<int64_t>BLOCK, p.k - k)
-        if gather:
-            panels_of(a + m0 * p.a_row + k * p.a_col, p.a_row, p.a_col, m1 - m0, terms, gathered)
+cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* strip, const real* bias, bint add,
+                        real* c, int64_t ldc, int64_t columns, const Ahead* ahead) noexcept nogil:
+    """c[:m, :columns] = (add ? itself : bias or 0) + panels @ strip; meanwhile call in what is wanted next."""
+    cdef real part[LNN_ROWS * MAX_TILE]
+    cdef int64_t count = (m + LNN_ROWS - 1) // LNN_ROWS, i, first, vectors = whole_vectors(columns, lanes(c)) // lanes(c)
+    cdef int mr
+    cdef const real* start
+    for i in range(count):
+        first = m * i // count
+        mr = <int>(m * (i + 1) // count - first)
+        start = bias + first if bias != NULL and not add else NULL
+        if ahead != NULL:
+            call_in(ahead, i, count)
+        if columns == vectors * lanes(c):
+            panel(mr, <int>vectors, k, panels + i * k * LNN_ROWS, strip, start, add, c + first * ldc, ldc)
+        else:
+            panel(mr, <int>vectors, k, panels + i * k * LNN_ROWS, strip, start, False, &part[0], MAX_TILE)
+            take(<const real*>&part[0], mr, columns, add, c + first * ldc, ldc)
+
+
+cdef void many_rows(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t m0, int64_t m1,
+                    int64_t first, int64_t stop, real* scratch) noexcept nogil:
+    """Rows m0..m1, strips first..stop of one product."""
+    cdef real* packed = scratch + p.panels
+    cdef int64_t part, k, terms, t, i, count
+    cdef Ahead ahead
+    cdef const real* rows
+    for part in range(p.blocks):
+        k = p.k * part // p.blocks
+        terms = p.k * (part + 1) // p.blocks - k
+        pack_rows(a + m0 * p.a_row + k * p.a_col, p.a_row, p.a_col, m1 - m0, terms, scratch)
+        rows = b + k * p.b_row
         t = first
         while t < stop:
             count = min(<int64_t>STRIPS, stop - t)
-            if packed or (t + count) * p.width > p.n:
-                strips(p, b + k * p.b_row, terms, t, count, strips_of)
-                row_offsets(boff, terms, p.width)
-                for i in range(count):
-                    column(p, a + k * p.a_col, <const real*>gathered if gather else NULL, aoff,
-                           <const real*>strips_of + i * terms * p.width, boff, terms, bias, k == 0, m0, m1, t + i, c)
-            else:
-                row_offsets(boff, terms, p.b_row)
-                for i in range(count):
-                    column(p, a + k * p.a_col, <const real*>gathered if gather else NULL, aoff,
-                           b + k * p.b_row + (t + i) * p.width, boff, terms, bias, k == 0, m0, m1, t + i, c)
+            strips(p, rows, terms, t, count, packed)
             t += count
+            for i in range(count):
+                ahead.rows = 0
+                if p.b_col == 1 and t < stop:
+                    ahead.rows = terms * (i + 1) // count - terms * i // count
+                    ahead.place = <const char*>(rows + terms * i // count * p.b_row + t * p.width)
+                    ahead.step = p.b_row * sizeof(real)
+                    ahead.length = (min(p.n, min(t + STRIPS, stop) * p.width) - t * p.width) * sizeof(real)
+                strip_product(m1 - m0, terms, <const real*>scratch, <const real*>packed + i * terms * p.width,
+                              bias + m0 if bias != NULL else NULL, part > 0,
+                              c + m0 * p.n + (t - count + i) * p.width, p.n,
+                              min(p.width, p.n - (t - count + i) * p.width), &ahead)
 
 
-cdef void row_offsets(int64_t* off, int64_t count, int64_t step) noexcept nogil:
-    cdef int64_t i
-    for i in range(count):
-        off[i] = i * step
+# --- few rows: b where it lies ---
 
 
-cdef void column(const Product* p, const real* a, const real* gathered, const int64_t* aoff, const real* b,
-                 const int64_t* boff, int64_t terms, const real* bias, bint fresh, int64_t m0, int64_t m1, int64_t t,
-                 real* c) noexcept nogil:
-    """Tile t of all panels of rows m0..m1, `terms` of the sum."""
+cdef void few_rows(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t first,
+                   int64_t stop, real* scratch) noexcept nogil:
+    """All rows (one panel) of tiles first..stop of one product."""
     cdef const real* rows[LNN_ROWS]
+    cdef real part_of[LNN_ROWS * MAX_TILE]
+    cdef int64_t aoff[BLOCK]
+    cdef int64_t boff[BLOCK]
+    cdef int64_t part, k, terms, t, i, columns, whole
+    cdef const real* columns_of
     cdef const real* start
-    cdef real part[LNN_ROWS * MAX_TILE]
-    cdef int64_t j = t * p.width, columns = min(p.width, p.n - j), panels = (m1 - m0 + LNN_ROWS - 1) // LNN_ROWS
-    cdef int64_t panel, m, i
-    cdef int mr, nv = <int>((columns + lanes(a) - 1) // lanes(a))
-    for panel in range(panels):
-        m = m0 + (m1 - m0) * panel // panels
-        mr = <int>(m0 + (m1 - m0) * (panel + 1) // panels - m)
-        for i in range(mr):
-            rows[i] = a + (m + i) * p.a_row if gathered == NULL else gathered + panel * terms * LNN_ROWS + i
-        start = bias + m if bias != NULL and fresh else NULL
-        if columns == nv * lanes(a):
-            tile(mr, nv, terms, rows, aoff, b, boff, start, not fresh, c + m * p.n + j, p.n)
-        else:
-            tile(mr, nv, terms, rows, aoff, b, boff, start, False, &part[0], MAX_TILE)
-            take(<const real*>&part[0], mr, columns, not fresh, c + m * p.n + j, p.n)
+    cdef bint in_place
+    for i in range(min(p.k, <int64_t>BLOCK)):
+        aoff[i] = i * p.a_col
+    for t in range(first, stop):
+        columns = min(p.width, p.n - t * p.width)
+        whole = whole_vectors(columns, lanes(b))
+        in_place = p.b_col == 1 and whole == columns
+        for i in range(min(p.k, <int64_t>BLOCK)):
+            boff[i] = i * (p.b_row if in_place else whole)
+        for part in range(p.blocks):
+            k = p.k * part // p.blocks
+            terms = p.k * (part + 1) // p.blocks - k
+            columns_of = b + k * p.b_row + t * p.width * p.b_col
+            if not in_place:
+                strip(columns_of, p.b_row, p.b_col, terms, columns, whole, scratch)
+                columns_of = scratch
+            for i in range(p.m):
+                rows[i] = a + i * p.a_row + k * p.a_col
+            start = bias if part == 0 else NULL
+            if whole == columns:
+                tile(<int>p.m, <int>(whole // lanes(b)), terms, rows, aoff, columns_of, boff, start, part > 0,
+                     c + t * p.width, p.n)
+            else:
+                tile(<int>p.m, <int>(whole // lanes(b)), terms, rows, aoff, columns_of, boff, start, False,
+                     &part_of[0], MAX_TILE)
+                take(<const real*>&part_of[0], <int>p.m, columns, part > 0, c + t * p.width, p.n)
 
 
-cdef void dot_rows(const Product* p, const real* a, const real* b, real* c, int64_t first, int64_t stop) noexcept nogil:
-    """c[:, first:stop] by dot products: rows of a against rows of the transposed b."""
-    cdef const real* arow[4]
+# --- both factors run along k: dot products ---
+
+
+cdef void dot_tile(const Product* p, const real* a, const real* b, int64_t ldb, int64_t k, int64_t terms, int64_t m,
+                   int mr, int64_t n, int nr, real* c) noexcept nogil:
+    """c[m:m+mr, n:n+nr] (+)= rows of a . rows of b, which lie ldb apart."""
+    cdef const real* arow[12]
     cdef const real* brow[3]
-    cdef int64_t k, part_k, terms, m, n, i
-    cdef int mr, nr
-    for n in range(first, stop, 3):
-        nr = <int>min(<int64_t>3, stop - n)
-        for part_k in range((p.k + LONG_BLOCK - 1) // LONG_BLOCK):
-            k = part_k * LONG_BLOCK
-            terms = min(<int64_t>LONG_BLOCK, p.k - k)
-            for m in range(0, p.m, 4):
-                mr = <int>min(<int64_t>4, p.m - m)
-                for i in range(mr):
-                    arow[i] = a + (m + i) * p.a_row + k
-                for i in range(nr):
-                    brow[i] = b + (n + i) * p.b_col + k
-                dots(mr, nr, terms, arow, brow, k > 0, c + m * p.n + n, p.n, 1)
+    cdef int i
+    for i in range(mr):
+        arow[i] = a + (m + i) * p.a_row + k
+    for i in range(nr):
+        brow[i] = b + (n + i) * ldb
+    dots(mr, nr, terms, arow, brow, k > 0, c + m * p.n + n, p.n, 1)
+
+
+cdef void dot_rows(const Product* p, const real* a, const real* b, real* c, int64_t m0, int64_t m1, int64_t first,
+                   int64_t stop, real* scratch) noexcept nogil:
+    """c[m0:m1, first:stop]; the shorter of the two ranges runs inside."""
+    cdef const real* rows
+    cdef int64_t k, part_k, terms, m, n, ldb, step = 12 if p.n == 1 else 4
+    for part_k in range((p.k + LONG_BLOCK - 1) // LONG_BLOCK):
+        k = part_k * LONG_BLOCK
+        terms = min(<int64_t>LONG_BLOCK, p.k - k)
+        rows, ldb = b + k, p.b_col
+        if p.b_row != 1:                # few columns, turned
+            turn(b + k * p.b_row, p.b_row, terms, p.n, scratch, terms)
+            rows, ldb = scratch, terms
+        if m1 - m0 > stop - first:
+            m = m0
+            while m < m1:
+                for n in range(first, stop, 3):
+                    dot_tile(p, a, rows, ldb, k, terms, m, <int>min(step, m1 - m), n, <int>min(<int64_t>3, stop - n), c)
+                m += step
+        else:
+            for n in range(first, stop, 3):
+                for m in range(m0, m1, 4):
+                    dot_tile(p, a, rows, ldb, k, terms, m, <int>min(<int64_t>4, m1 - m), n,
+                             <int>min(<int64_t>3, stop - n), c)
+
+
+# --- who computes what ---
 
 
 cdef void unit(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t index,
-               int64_t rows, int64_t tiles, int64_t blocks_m, int64_t blocks_t, real* scratch) noexcept nogil:
+               int64_t blocks_m, int64_t blocks_t, real* scratch) noexcept nogil:
     cdef int64_t part_t = index % blocks_t, part_m = index // blocks_t % blocks_m
     cdef int64_t batch = index // (blocks_t * blocks_m), rest = batch, all_tiles = (p.n + p.width - 1) // p.width
+    cdef int64_t m0 = p.m * part_m // blocks_m, m1 = p.m * (part_m + 1) // blocks_m
+    cdef int64_t first = all_tiles * part_t // blocks_t, stop = all_tiles * (part_t + 1) // blocks_t
     cdef int i
     c += batch * p.m * p.n
     for i in range(p.rank - 1, -1, -1):
@@ -168,49 +248,64 @@ cdef void unit(const Product* p, const real* a, const real* b, const real* bias,
             bias += rest % p.size[i] * p.bias_step[i]
         rest //= p.size[i]
     if p.as_dots:
-        dot_rows(p, a, b, c, part_t * tiles * p.width, min(p.n, (part_t + 1) * tiles * p.width))
+        dot_rows(p, a, b, c, m0, m1, first * p.width, min(p.n, stop * p.width), scratch)
+    elif p.m < FEW:
+        few_rows(p, a, b, bias, c, first, stop, scratch)
     else:
-        block(p, a, b, bias, c, part_m * rows, min(p.m, (part_m + 1) * rows), part_t * tiles,
-              min(all_tiles, (part_t + 1) * tiles), scratch)
+        many_rows(p, a, b, bias, c, m0, m1, first, stop, scratch)
+
+
+cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,
+                      int threads) noexcept nogil:
+    """Parts of m rows and of `tiles` tiles, for each of `items`: few, but enough to keep all threads busy to the end.
+
+    Tiles are cut down to eight, then rows down to half of what they may be, then both as far as is sensible.
+    """
+    cdef Split s
+    cdef int stage
+    cdef int64_t few
+    s.m = max((m + rows - 1) // rows, 1)
+    s.t = max((tiles + most_tiles - 1) // most_tiles, 1)
+    if threads == 1:
+        return s
+    for stage in range(2):
+        few = 8 if stage == 0 else 2
+        while items * s.m * s.t < 6 * threads and tiles >= 2 * few * s.t:
+            s.t *= 2
+        few = max(rows // 4, least_rows) if stage == 0 else least_rows
+        while items * s.m * s.t < 6 * threads and m >= 2 * few * s.m:
+            s.m *= 2
+    return s
 
 
 cdef int multiply(Product* p, const real* a, const real* b, const real* bias, real* c) noexcept nogil:
     """c = op(a) @ op(b) + bias; the status is 1 when there was no memory."""
     cdef double work = <double>p.batch * p.m * p.n * p.k / 8
     cdef int threads = threads_for(<Py_ssize_t>min(work, 1e18))
-    cdef int64_t rows, tiles, all_tiles, blocks_m, blocks_t, units, i
-    cdef int64_t scratch_size = 2 * BLOCK * sizeof(int64_t) // sizeof(real)
+    cdef int64_t rows, units, scratch_size, i
+    cdef Split s
     cdef real* scratch
+    cdef bint along_k = p.b_row == 1 and p.b_col != 1
     p.width = lnn_vectors(p.m) * lanes(a)
-    p.as_dots = p.b_row == 1 and p.b_col != 1 and p.a_col == 1 and bias == NULL and (p.m < 8 or p.n < 8)
-    rows = p.m if p.as_dots else min(p.m, <int64_t>ROWS)
-    all_tiles = (p.n + p.width - 1) // p.width
-    tiles = min(all_tiles, <int64_t>16)
-    p.gathered = (rows + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS * min(p.k, <int64_t>BLOCK) if p.a_row == 1 else 0
-    p.strips = min(tiles, <int64_t>STRIPS) * min(p.k, <int64_t>BLOCK) * p.width
-    p.gathered += p.gathered % 2            # what follows must suit 8-byte integers
-    p.strips += p.strips % 2
-    scratch_size += p.gathered + p.strips
-    while True:
-        blocks_m = (p.m + rows - 1) // rows
-        blocks_t = (all_tiles + tiles - 1) // tiles
-        units = p.batch * blocks_m * blocks_t
-        if units >= 3 * threads or threads == 1:
-            break
-        if tiles > 2:
-            tiles = (tiles + 1) // 2
-        elif rows > 12 and not p.as_dots:
-            rows = max((rows + 1) // 2, <int64_t>12)
-        else:
-            break
+    p.as_dots = p.a_col == 1 and bias == NULL and (p.n < THIN or (along_k and p.m < THIN))
+    p.blocks = (p.k + BLOCK - 1) // BLOCK
+    rows = PANEL_BYTES // <int64_t>sizeof(real)
+    s = split_work(p.batch, p.m, p.m if p.m < FEW else rows, p.m if p.m < FEW else 24,
+                   (p.n + p.width - 1) // p.width, 64, threads)
+    units = p.batch * s.m * s.t
+    p.panels = whole_vectors((p.m + s.m - 1) // s.m + LNN_ROWS, LNN_ROWS) * min(p.k, <int64_t>BLOCK) + LNN_BYTES
+    scratch_size = p.panels + STRIPS * min(p.k, <int64_t>BLOCK) * p.width
+    if p.as_dots or p.m < FEW:
+        scratch_size = max(THIN * min(p.k, <int64_t>LONG_BLOCK), min(p.k, <int64_t>BLOCK) * p.width)
     scratch = <real*>malloc(threads * scratch_size * sizeof(real))
     if scratch == NULL:
         return 1
-    if units == 1:
-        unit(p, a, b, bias, c, 0, rows, tiles, blocks_m, blocks_t, scratch)
+    if units == 1 or threads == 1:
+        for i in range(units):
+            unit(p, a, b, bias, c, i, s.m, s.t, scratch)
     else:
         for i in prange(units, schedule="dynamic", num_threads=threads):
-            unit(p, a, b, bias, c, i, rows, tiles, blocks_m, blocks_t, scratch + omp_get_thread_num() * scratch_size)
+            unit(p, a, b, bias, c, i, s.m, s.t, scratch + omp_get_thread_num() * scratch_size)
     free(scratch)
     return 0
 

@@ -57,6 +57,12 @@ static inline int lnn_vectors(int64_t m) { return m == 1 ? 8 : m == 2 ? 4 : m ==
 #define LNN_JOIN(a, b) LNN_JOIN_(a, b)
 #define LNN_NAME(base) LNN_JOIN(base, LNN_SUFFIX)
 
+/* Columns `column`.. of a strip, from `from` on in each row of B. */
+typedef struct { int64_t from, column, length; } lnn_piece;
+
+/* Call a cache line in, to the second level. */
+static inline void lnn_prefetch(const void *place) { __builtin_prefetch(place, 0, 2); }
+
 /* Two vectors interleaved: a0 b0 a1 b1 …, their first halves (LOW) or second (HIGH). */
 #if defined(__clang__) || __GNUC__ >= 12
 #define LNN_MIX(a, b, INTS, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -69,6 +75,7 @@ static inline int lnn_vectors(int64_t m) { return m == 1 ? 8 : m == 2 ? 4 : m ==
 #define LNN_SIZE 4
 #define LNN_SUFFIX f32
 #include "simd_tile.h"
+#include "simd_panel.h"
 #undef LNN_T
 #undef LNN_INT
 #undef LNN_SIZE
@@ -79,6 +86,7 @@ static inline int lnn_vectors(int64_t m) { return m == 1 ? 8 : m == 2 ? 4 : m ==
 #define LNN_SIZE 8
 #define LNN_SUFFIX f64
 #include "simd_tile.h"
+#include "simd_panel.h"
 #undef LNN_T
 #undef LNN_INT
 #undef LNN_SIZE

@@ -84,11 +84,9 @@ typedef LNN_INT LNN_NAME(lnn_ints) __attribute__((vector_size(LNN_BYTES)));
 
 /* A square of LANES x LANES turned in registers: interleaving row i with row i + LANES/2, log2(LANES) times over,
  * moves every index bit of the row to the column and back. */
-LNN_INLINE void LNN_NAME(lnn_turn_square)(const T *src, ptrdiff_t lds, T *dst, ptrdiff_t ldd)
+LNN_INLINE void LNN_NAME(lnn_turn_lanes)(V *a)
 {
-    V a[LANES], b[LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) a[i] = *(const VU *)(src + i * lds);
+    V b[LANES];
 #pragma GCC unroll 4
     for (int stage = 1; stage < LANES; stage *= 2) {
 #pragma GCC unroll 8
@@ -99,6 +97,14 @@ LNN_INLINE void LNN_NAME(lnn_turn_square)(const T *src, ptrdiff_t lds, T *dst, p
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++) a[i] = b[i];
     }
+}
+
+LNN_INLINE void LNN_NAME(lnn_turn_square)(const T *src, ptrdiff_t lds, T *dst, ptrdiff_t ldd)
+{
+    V a[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) a[i] = *(const VU *)(src + i * lds);
+    LNN_NAME(lnn_turn_lanes)(a);
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) *(VU *)(dst + i * ldd) = a[i];
 }

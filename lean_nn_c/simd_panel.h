@@ -1,0 +1,126 @@
+/* Products of packed factors, and the packing, for the type LNN_T; names end in LNN_SUFFIX. Included by simd.h alone.
+ *
+ * A panel holds up to LNN_ROWS rows of A, term after term: a[k*LNN_ROWS + m]. A strip holds up to LNN_FULL vectors of
+ * B's columns, term after term: b[k*nv*LANES + j]. Both are read from front to back, so the loop over k is nothing
+ * but mr*nv multiply-adds, nv + mr loads and two additions to pointers.
+ */
+
+#define T LNN_T
+#define LANES (LNN_BYTES / LNN_SIZE)
+#define V LNN_NAME(lnn_v)
+#define VU LNN_NAME(lnn_vu)
+
+/* out[m*ldo + j] = (add ? itself : start ? start[m] : 0) + sum_k a[k*LNN_ROWS + m] * b[k*nv*LANES + j]. */
+LNN_INLINE void LNN_NAME(lnn_panel_body)(const int mr, const int nv, ptrdiff_t kn, const T *a, const T *b,
+                                         const T *start, int add, T *out, ptrdiff_t ldo)
+{
+    V acc[LNN_ROWS][LNN_FULL];
+#pragma GCC unroll 8
+    for (int m = 0; m < mr; m++) {
+        __builtin_prefetch(out + m * ldo, 1);
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++) acc[m][v] = (V){0};
+    }
+    for (; kn > 0; kn--, a += LNN_ROWS, b += nv * LANES) {
+        V bv[LNN_FULL];
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++) bv[v] = *(const VU *)(b + v * LANES);
+#pragma GCC unroll 8
+        for (int m = 0; m < mr; m++) {
+            const T x = a[m];
+#pragma GCC unroll 8
+            for (int v = 0; v < nv; v++) acc[m][v] += x * bv[v];
+        }
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < mr; m++) {
+        const T first = !add && start ? start[m] : 0;
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++) {
+            VU *place = (VU *)(out + m * ldo + v * LANES);
+            if (add) *place += acc[m][v];
+            else *place = acc[m][v] + first;
+        }
+    }
+}
+
+/* The product of a panel of mr rows (3..LNN_ROWS) and a strip of nv vectors (1..LNN_FULL). */
+static __attribute__((noinline)) void LNN_NAME(lnn_panel)(int mr, int nv, ptrdiff_t kn, const T *a, const T *b,
+                                                          const T *start, int add, T *out, ptrdiff_t ldo)
+{
+#define CASE(m, v) case (m) * 16 + (v): LNN_NAME(lnn_panel_body)(m, v, kn, a, b, start, add, out, ldo); return
+    switch (mr * 16 + nv) {
+        CASE(3, 1); CASE(3, 2); CASE(4, 1); CASE(4, 2); CASE(5, 1); CASE(5, 2); CASE(6, 1); CASE(6, 2);
+#if LNN_REGISTERS == 32
+        CASE(3, 3); CASE(3, 4); CASE(4, 3); CASE(4, 4); CASE(5, 3); CASE(5, 4); CASE(6, 3); CASE(6, 4);
+#endif
+    }
+#undef CASE
+}
+
+/* A panel of rows that lie `row` apart: dst[k*LNN_ROWS + m] = src[m*row + k]. Squares are turned in registers and
+ * stored over one another, so up to LANES values behind the panel are overwritten. */
+static __attribute__((noinline)) void LNN_NAME(lnn_rows)(const T *src, ptrdiff_t row, int rows, ptrdiff_t kn, T *dst)
+{
+    enum { SQUARES = (LNN_ROWS + LANES - 1) / LANES };
+    ptrdiff_t k = 0;
+    for (; k + LANES <= kn; k += LANES) {
+        V a[SQUARES][LANES];
+#pragma GCC unroll 4
+        for (int s = 0; s < SQUARES; s++) {
+#pragma GCC unroll 16
+            for (int i = 0; i < LANES; i++) {
+                const int m = s * LANES + i;            /* rows there are not: the last one again, never used */
+                a[s][i] = (V){0};
+                if (m < LNN_ROWS) a[s][i] = *(const VU *)(src + (m < rows ? m : rows - 1) * row + k);
+            }
+            LNN_NAME(lnn_turn_lanes)(a[s]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++)
+#pragma GCC unroll 4
+            for (int s = 0; s < SQUARES; s++) *(VU *)(dst + (k + i) * LNN_ROWS + s * LANES) = a[s][i];
+    }
+    for (; k < kn; k++)
+        for (int m = 0; m < rows; m++) dst[k * LNN_ROWS + m] = src[m * row + k];
+}
+
+/* A panel of rows that are neighbours in memory: dst[k*LNN_ROWS + m] = src[m + k*step]. */
+static __attribute__((noinline)) void LNN_NAME(lnn_lines)(const T *src, ptrdiff_t step, int rows, ptrdiff_t kn, T *dst)
+{
+    if (rows == LNN_ROWS)
+        for (ptrdiff_t k = 0; k < kn; k++) memcpy(dst + k * LNN_ROWS, src + k * step, LNN_ROWS * sizeof(T));
+    else
+        for (ptrdiff_t k = 0; k < kn; k++)
+            for (int m = 0; m < rows; m++) dst[k * LNN_ROWS + m] = src[k * step + m];
+}
+
+/* A panel whose terms lie anywhere: dst[k*LNN_ROWS + m] = src[m*row + off[k]]. */
+static __attribute__((noinline)) void LNN_NAME(lnn_gather)(const T *src, ptrdiff_t row, int rows, const int64_t *off,
+                                                           ptrdiff_t kn, T *dst)
+{
+    for (ptrdiff_t k = 0; k < kn; k++)
+        for (int m = 0; m < rows; m++) dst[k * LNN_ROWS + m] = src[m * row + off[k]];
+}
+
+/* A strip from pieces of rows: dst[k*width + column + j] = src[off[k] + from + j] for j < length, pieces in order of
+ * columns. Whole vectors are copied unless `exact`: up to LANES values behind a piece are read, and behind the strip
+ * overwritten. */
+static __attribute__((noinline)) void LNN_NAME(lnn_pieces)(const T *src, const int64_t *off, ptrdiff_t kn,
+                                                           const lnn_piece *piece, int pieces, int exact,
+                                                           ptrdiff_t width, T *dst)
+{
+    for (ptrdiff_t k = 0; k < kn; k++, dst += width)
+        for (int i = 0; i < pieces; i++) {
+            const T *from = src + off[k] + piece[i].from;
+            T *to = dst + piece[i].column;
+            if (exact) memcpy(to, from, (size_t)piece[i].length * sizeof(T));
+            else
+                for (ptrdiff_t j = 0; j < piece[i].length; j += LANES) *(VU *)(to + j) = *(const VU *)(from + j);
+        }
+}
+
+#undef T
+#undef LANES
+#undef V
+#undef VU
