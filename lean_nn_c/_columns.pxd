@@ -1,6 +1,8 @@
-"""The columns of a tap product: runs of output cells that are also runs of plane cells.
+"""The columns of a tap product: output cells, as strips to be packed or as runs that are also runs of plane cells.
 
-Output cells are numbered with the planes' pitch, so that neighbours in a row are neighbours in memory and a whole
+Packed, a strip is any run of output cells in their own order, brought together from pieces of plane rows (`cut`).
+
+In place, output cells are numbered with the planes' pitch, so that neighbours in a row are neighbours in memory and a whole
 tile of columns shifts by one offset per tap. Between two rows lie a few cells that are no outputs ("garbage
 columns"): they are computed and not stored. Flattening more axes makes longer runs but more garbage; `choose_runs`
 weighs the two.
@@ -38,6 +40,62 @@ cdef struct Spot:               # one tile
     int vectors, segments
     bint whole                  # one segment, the full width, unit step: store straight from the registers
     Segment segment[MAX_TILE]
+
+
+cdef struct Piece:
+    int64_t base, dest          # plane index, output index
+    int64_t column, length
+
+
+cdef struct Strip:              # some output cells in order: where they are read and where they go
+    int pieces
+    Piece piece[MAX_TILE]
+
+
+cdef inline int64_t cells_of(const Columns* c) noexcept nogil:
+    cdef int i
+    cdef int64_t cells = 1
+    for i in range(c.rank):
+        cells *= c.count[i]
+    return cells
+
+
+cdef inline bint is_dense(const Columns* c) noexcept nogil:
+    """Whether the cells are neighbours in the output array, too."""
+    cdef int i
+    cdef int64_t step = 1
+    for i in range(c.rank - 1, -1, -1):
+        if c.step[i] != step and c.count[i] > 1:
+            return False
+        step *= c.count[i]
+    return True
+
+
+cdef inline void cut(const Columns* c, int64_t first, int64_t columns, Strip* s) noexcept nogil:
+    """Cells first .. first+columns."""
+    cdef int64_t at[MAX_RANK]
+    cdef int64_t rest = first, column = 0, base, dest, room
+    cdef int i, last = c.rank - 1
+    for i in range(last, -1, -1):
+        at[i] = rest % c.count[i]
+        rest //= c.count[i]
+    s.pieces = 0
+    while column < columns:
+        base, dest = c.base, c.dest
+        for i in range(c.rank):
+            base += at[i] * c.pitch[i]
+            dest += at[i] * c.step[i]
+        room = min(c.count[last] - at[last], columns - column)
+        s.piece[s.pieces].base, s.piece[s.pieces].dest = base, dest
+        s.piece[s.pieces].column, s.piece[s.pieces].length = column, room
+        s.pieces += 1
+        column += room
+        at[last] = 0
+        for i in range(last - 1, -1, -1):
+            at[i] += 1
+            if at[i] < c.count[i]:
+                break
+            at[i] = 0
 
 
 cdef inline double tile_cost(int64_t vectors, int64_t rows, int64_t terms) noexcept nogil:

@@ -10,10 +10,6 @@ cdef extern from "simd.h" nogil:
         LNN_ROWS
         LNN_WIDE
         LNN_FULL
-    ctypedef struct lnn_piece:
-        int64_t from_ "from"
-        int64_t column
-        int64_t length
     void lnn_prefetch(const void* place) noexcept
     int lnn_vectors(int64_t m) noexcept
     void lnn_tile_f32(int mr, int nv, Py_ssize_t kn, const float** arow, const int64_t* aoff, const float* b,
@@ -44,10 +40,10 @@ cdef extern from "simd.h" nogil:
                         float* dst) noexcept
     void lnn_gather_f64(const double* src, Py_ssize_t row, int rows, const int64_t* off, Py_ssize_t kn,
                         double* dst) noexcept
-    void lnn_pieces_f32(const float* src, const int64_t* off, Py_ssize_t kn, const lnn_piece* piece, int pieces,
-                        int exact, Py_ssize_t width, float* dst) noexcept
-    void lnn_pieces_f64(const double* src, const int64_t* off, Py_ssize_t kn, const lnn_piece* piece, int pieces,
-                        int exact, Py_ssize_t width, double* dst) noexcept
+    void lnn_piece_f32(const float* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
+                       float* dst) noexcept
+    void lnn_piece_f64(const double* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
+                       double* dst) noexcept
     int lnn_finite_f32(const float* x, Py_ssize_t n) noexcept
     int lnn_finite_f64(const double* x, Py_ssize_t n) noexcept
 
@@ -120,13 +116,13 @@ cdef inline void gather(const real* src, int64_t row, int rows, const int64_t* o
         lnn_gather_f64(src, row, rows, off, kn, dst)
 
 
-cdef inline void pieces_of(const real* src, const int64_t* off, int64_t kn, const lnn_piece* piece, int pieces,
-                           bint exact, int64_t width, real* dst) noexcept nogil:
-    """dst[k*width + column + j] = src[off[k] + from + j] for every piece; up to a vector behind it is touched."""
+cdef inline void piece(const real* src, const int64_t* off, int64_t kn, int64_t length, int64_t width,
+                       real* dst) noexcept nogil:
+    """dst[k*width + j] = src[off[k] + j] for j < length."""
     if real is float:
-        lnn_pieces_f32(src, off, kn, piece, pieces, exact, width, dst)
+        lnn_piece_f32(src, off, kn, length, width, dst)
     else:
-        lnn_pieces_f64(src, off, kn, piece, pieces, exact, width, dst)
+        lnn_piece_f64(src, off, kn, length, width, dst)
 
 
 cdef inline bint all_finite(const real* x, int64_t n) noexcept nogil:

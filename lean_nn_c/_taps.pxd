@@ -12,7 +12,7 @@ from lean_nn_c._geometry cimport Geometry, ceil_div, floor_div
 from lean_nn_c._planes cimport Planes, period, reach
 
 cdef enum:
-    BLOCK = 640             # terms of a partial sum, at most
+    BLOCK = 384             # terms of a partial sum, at most
 
 
 cdef struct Taps:
@@ -130,15 +130,6 @@ cdef inline bint next_residue(const Geometry* g, int64_t* residue) noexcept nogi
             return True
         residue[i] = 0
     return False
-
-
-cdef inline bint one_class(const Geometry* g) noexcept nogil:
-    """Whether conv_input has a single residue."""
-    cdef int i
-    for i in range(g.rank):
-        if min(g.ker[i], period(g.stride[i], g.dil[i])) != 1:
-            return False
-    return True
 
 
 cdef inline bint covers(const Geometry* g) noexcept nogil:

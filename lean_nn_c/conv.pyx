@@ -53,7 +53,9 @@ cdef bint settled(int status, str algorithm) except -1:
 
 
 cdef bint spoilt(const real* result, Py_ssize_t n, const real* factor, Py_ssize_t m) noexcept nogil:
-    """Whether padding zeros may have met non-finite values of `factor`."""
+    """Whether padding zeros may have met non-finite values of `factor`; the smaller array is looked at first."""
+    if m < n:
+        return not all_finite(factor, m) and not all_finite(result, n)
     return not all_finite(result, n) and not all_finite(factor, m)
 
 

@@ -3,6 +3,10 @@ from libc.stdint cimport int64_t
 from lean_nn_c._geometry cimport MAX_RANK
 from lean_nn_c._types cimport real
 
+cdef enum:
+    FEW = 7                 # fewer rows than this are not packed
+    PANEL_BYTES = 768       # of one column of the rows worked on together: their panels fit the second-level cache
+
 
 cdef struct Product:
     int64_t m, n, k

@@ -29,10 +29,8 @@ from lean_nn_c.threads cimport threads_for
 cdef enum:
     BLOCK = 256             # terms of a partial sum
     LONG_BLOCK = 1024       # the same where vectors run along k: as many terms per lane and less to add up
-    PANEL_BYTES = 768       # of one column of the rows worked on together: their panels fit the second-level cache
     STRIPS = 4              # strips packed at once: a cache line or more of each row
     MAX_TILE = 128          # columns of the widest tile
-    FEW = 7                 # fewer rows than this are not packed
     THIN = 8                # fewer rows or columns than this may be dot products
 
 

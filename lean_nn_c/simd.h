@@ -57,9 +57,6 @@ static inline int lnn_vectors(int64_t m) { return m == 1 ? 8 : m == 2 ? 4 : m ==
 #define LNN_JOIN(a, b) LNN_JOIN_(a, b)
 #define LNN_NAME(base) LNN_JOIN(base, LNN_SUFFIX)
 
-/* Columns `column`.. of a strip, from `from` on in each row of B. */
-typedef struct { int64_t from, column, length; } lnn_piece;
-
 /* Call a cache line in, to the second level. */
 static inline void lnn_prefetch(const void *place) { __builtin_prefetch(place, 0, 2); }
 

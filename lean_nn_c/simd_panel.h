@@ -103,21 +103,33 @@ static __attribute__((noinline)) void LNN_NAME(lnn_gather)(const T *src, ptrdiff
         for (int m = 0; m < rows; m++) dst[k * LNN_ROWS + m] = src[m * row + off[k]];
 }
 
-/* A strip from pieces of rows: dst[k*width + column + j] = src[off[k] + from + j] for j < length, pieces in order of
- * columns. Whole vectors are copied unless `exact`: up to LANES values behind a piece are read, and behind the strip
- * overwritten. */
-static __attribute__((noinline)) void LNN_NAME(lnn_pieces)(const T *src, const int64_t *off, ptrdiff_t kn,
-                                                           const lnn_piece *piece, int pieces, int exact,
-                                                           ptrdiff_t width, T *dst)
+/* Part of a strip: dst[k*width + j] = src[off[k] + j] for j < length, by two copies of `half` values that overlap. */
+LNN_INLINE void LNN_NAME(lnn_piece_body)(const int half, const T *src, const int64_t *off, ptrdiff_t kn,
+                                         ptrdiff_t length, ptrdiff_t width, T *dst)
 {
-    for (ptrdiff_t k = 0; k < kn; k++, dst += width)
-        for (int i = 0; i < pieces; i++) {
-            const T *from = src + off[k] + piece[i].from;
-            T *to = dst + piece[i].column;
-            if (exact) memcpy(to, from, (size_t)piece[i].length * sizeof(T));
-            else
-                for (ptrdiff_t j = 0; j < piece[i].length; j += LANES) *(VU *)(to + j) = *(const VU *)(from + j);
-        }
+    for (ptrdiff_t k = 0; k < kn; k++, dst += width) {
+        const T *from = src + off[k];
+        memcpy(dst, from, half * sizeof(T));
+        memcpy(dst + length - half, from + length - half, half * sizeof(T));
+    }
+}
+
+static __attribute__((noinline)) void LNN_NAME(lnn_piece)(const T *src, const int64_t *off, ptrdiff_t kn,
+                                                          ptrdiff_t length, ptrdiff_t width, T *dst)
+{
+    for (; length > 2 * LANES; length -= LANES, src += LANES, dst += LANES)
+        LNN_NAME(lnn_piece_body)(LANES, src, off, kn, LANES, width, dst);
+    if (length >= LANES) LNN_NAME(lnn_piece_body)(LANES, src, off, kn, length, width, dst);
+#if LNN_BYTES / LNN_SIZE >= 16
+    else if (length >= 8) LNN_NAME(lnn_piece_body)(8, src, off, kn, length, width, dst);
+#endif
+#if LNN_BYTES / LNN_SIZE >= 8
+    else if (length >= 4) LNN_NAME(lnn_piece_body)(4, src, off, kn, length, width, dst);
+#endif
+#if LNN_BYTES / LNN_SIZE >= 4
+    else if (length >= 2) LNN_NAME(lnn_piece_body)(2, src, off, kn, length, width, dst);
+#endif
+    else LNN_NAME(lnn_piece_body)(1, src, off, kn, length, width, dst);
 }
 
 #undef T

@@ -10,10 +10,16 @@ conv           output channels           w[m, channel, tap]            one
 conv_input     input channels            w[channel, m, tap]            one per residue of the stride that has taps
 =============  ========================  ============================  ===========================================
 
-Neither the weight nor the image is packed. k runs in blocks of whole channels (_taps.pxd); the blocks' partial
-sums are added in order, so the bits of an output depend on the geometry alone. Threads own tiles of outputs.
+With many rows the weight is packed into panels and the planes strip by strip, as in gemm.pyx: a strip of at most BLOCK
+terms stays in the first-level cache, is read aligned, and holds output cells only. With few rows (grouped layers)
+packing would cost more than it saves: the planes are read where they lie.
 
-Error: |y^ - y| <= gamma_n sum |x||w| with n = terms + 1 (the bias).
+k runs in blocks of whole channels (_taps.pxd); the blocks' partial sums are added in order, so the bits of an output
+depend on the geometry alone. Threads own tiles of outputs. Where the cells of a class are strided in the output, a
+thread collects its sums first and spreads them once.
+
+Error: |y^ - y| <= gamma_n sum |x||w| with n = terms + 1 (the bias). Temporary space: padded planes of one sample per
+thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread.
 """
 
 from cython.parallel cimport prange
@@ -21,23 +27,26 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from lean_nn_c._columns cimport MAX_TILE, Columns, Spot, choose_runs, locate
+from lean_nn_c._columns cimport MAX_TILE, Columns, Spot, Strip, cells_of, choose_runs, cut, is_dense, locate
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._planes cimport Planes, fill_channel, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._simd cimport LNN_ROWS, lanes, lnn_vectors, tile
+from lean_nn_c._simd cimport LNN_ROWS, gather, lanes, lnn_vectors, piece, tile
 from lean_nn_c._taps cimport (
-    Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, one_class,
-    split_terms, table_length, taps_of_residue,
+    BLOCK, Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, split_terms,
+    table_length, taps_of_residue,
 )
 from lean_nn_c._types cimport real
-from lean_nn_c.gemm cimport Product, multiply
+from lean_nn_c.gemm cimport FEW, PANEL_BYTES, Product, Split, multiply, pack_rows, split_work, strip_product
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
-    ROWS = 96               # rows of A worked on together: ROWS x BLOCK values stay in the second-level cache
     PRIVATE = 131072        # bytes of a group's planes that a thread fills for itself
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
+    GATHERED = 16           # strips whose sums are collected before they are spread
+
+
+# --- few rows: planes where they lie ---
 
 
 cdef void store(const Spot* s, int rows, const real* part, int64_t ldp, int64_t step, bint add,
@@ -61,66 +70,151 @@ cdef void store(const Spot* s, int rows, const real* part, int64_t ldp, int64_t 
                     to[j * step] = source[j]
 
 
-cdef void work(const Columns* c, const Taps* t, const real* a, int64_t lda, const real* planes, const real* bias,
-               real* out, int64_t ldo, int64_t m0, int64_t m1, int64_t first, int64_t stop) noexcept nogil:
-    """Rows m0..m1 of tiles first..stop of one sample and group."""
+cdef void in_place(const Columns* c, const Taps* t, int m, const real* a, int64_t lda, const real* planes,
+                   const real* bias, real* out, int64_t ldo, int64_t first, int64_t stop) noexcept nogil:
+    """All rows of tiles first..stop of one sample and group."""
     cdef const real* rows[LNN_ROWS]
     cdef real part[LNN_ROWS * MAX_TILE]
     cdef Spot s
     cdef Block k
-    cdef int64_t block, index, panel, m, panels = (m1 - m0 + LNN_ROWS - 1) // LNN_ROWS
-    cdef int i, mr, per_vector = lanes(a)
+    cdef int64_t block, index
+    cdef int i, per_vector = lanes(a)
     for block in range(t.blocks):
         k = block_at(t, block)
+        for i in range(m):
+            rows[i] = a + i * lda + k.a
         for index in range(first, stop):
             locate(c, index, per_vector, &s)
-            for panel in range(panels):
-                m = m0 + (m1 - m0) * panel // panels
-                mr = <int>(m0 + (m1 - m0) * (panel + 1) // panels - m)
-                for i in range(mr):
-                    rows[i] = a + (m + i) * lda + k.a
-                if s.whole:
-                    tile(mr, s.vectors, k.terms, rows, t.a + k.first, planes + s.base + k.b, t.b + k.first,
-                         bias + m if bias != NULL else NULL, block > 0, out + m * ldo + s.segment[0].dest, ldo)
-                else:
-                    tile(mr, s.vectors, k.terms, rows, t.a + k.first, planes + s.base + k.b, t.b + k.first,
-                         bias + m if bias != NULL and block == 0 else NULL, False, &part[0], MAX_TILE)
-                    store(&s, mr, &part[0], MAX_TILE, c.step[c.rank - 1], block > 0, out + m * ldo, ldo)
+            if s.whole:
+                tile(m, s.vectors, k.terms, rows, t.a + k.first, planes + s.base + k.b, t.b + k.first,
+                     bias, block > 0, out + s.segment[0].dest, ldo)
+            else:
+                tile(m, s.vectors, k.terms, rows, t.a + k.first, planes + s.base + k.b, t.b + k.first,
+                     bias if block == 0 else NULL, False, &part[0], MAX_TILE)
+                store(&s, m, &part[0], MAX_TILE, c.step[c.rank - 1], block > 0, out, ldo)
 
 
-cdef int64_t halved(int64_t amount, int64_t least) noexcept nogil:
-    return max((amount + 1) // 2, least)
+# --- many rows: panels and strips ---
 
 
-cdef void run_class(const Columns* c, const Taps* t, int64_t samples, int64_t groups, int64_t m, const real* a,
-                    int64_t a_group, int64_t lda, const real* planes, int64_t p_group, const real* bias,
-                    real* out, int64_t ldo, int threads) noexcept nogil:
+cdef void pack_weight(const Taps* t, const Block* k, const real* a, int64_t lda, bint transposed, int64_t m,
+                      real* out) noexcept nogil:
+    """Rows 0..m of one block of terms as panels. conv's terms are neighbours in the weight, conv_input's are not."""
+    cdef int64_t panels = (m + LNN_ROWS - 1) // LNN_ROWS, i, first
+    if not transposed:
+        pack_rows(a + k.a + k.first, lda, 1, m, k.terms, out)
+        return
+    for i in range(panels):
+        first = m * i // panels
+        gather(a + first * lda + k.a, lda, <int>(m * (i + 1) // panels - first), t.a + k.first, k.terms,
+               out + i * k.terms * LNN_ROWS)
+
+
+cdef void spread(const Columns* c, const Strip* s, int64_t rows, const real* sums, int64_t lds, real* out,
+                 int64_t ldo) noexcept nogil:
+    """Sums of a strip to their places."""
+    cdef int64_t m, j, step = c.step[c.rank - 1]
+    cdef int i
+    cdef const real* source
+    cdef real* to
+    for m in range(rows):
+        for i in range(s.pieces):
+            source, to = sums + m * lds + s.piece[i].column, out + m * ldo + s.piece[i].dest
+            if step == 2:                   # a constant step lets the compiler do better
+                for j in range(s.piece[i].length):
+                    to[2 * j] = source[j]
+            else:
+                for j in range(s.piece[i].length):
+                    to[step * j] = source[j]
+
+
+cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a, int64_t lda, const real* planes,
+                 int64_t p_sample, const real* bias, real* out, int64_t out_sample, int64_t ldo, int64_t m0, int64_t m1,
+                 int64_t first, int64_t stop, real* scratch) noexcept nogil:
+    """Rows m0..m1 of strips first..stop of one group; strips are numbered through all samples."""
+    cdef int64_t rows = m1 - m0, panels = (rows + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS * BLOCK + MAX_TILE
+    cdef real* strip = scratch + panels
+    cdef real* sums = strip + BLOCK * c.width
+    cdef Strip s
+    cdef Block k
+    cdef int64_t cells = cells_of(c), strips = (cells + c.width - 1) // c.width, lds = (stop - first) * c.width
+    cdef int64_t block, index, sample, column, columns, vectors
+    cdef bint dense = is_dense(c)
+    cdef int per_vector = lanes(a), i
+    memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
+    for block in range(t.blocks):
+        k = block_at(t, block)
+        pack_weight(t, &k, a + m0 * lda, lda, transposed, rows, scratch)
+        for index in range(first, stop):
+            sample, column = index // strips, index % strips * c.width
+            columns = min(c.width, cells - column)
+            vectors = (columns + per_vector - 1) // per_vector
+            cut(c, column, columns, &s)
+            for i in range(s.pieces):
+                piece(planes + sample * p_sample + k.b + s.piece[i].base, t.b + k.first, k.terms, s.piece[i].length,
+                      vectors * per_vector, strip + s.piece[i].column)
+            if dense:
+                strip_product(rows, k.terms, <const real*>scratch, <const real*>strip,
+                              bias + m0 if bias != NULL else NULL, block > 0,
+                              out + sample * out_sample + m0 * ldo + s.piece[0].dest, ldo, columns, NULL)
+            else:
+                strip_product(rows, k.terms, <const real*>scratch, <const real*>strip, <const real*>NULL, block > 0,
+                              sums + (index - first) * c.width, lds, vectors * per_vector, NULL)
+                if block == t.blocks - 1:
+                    spread(c, &s, rows, <const real*>sums + (index - first) * c.width, lds,
+                           out + sample * out_sample + m0 * ldo, ldo)
+
+
+cdef int64_t scratch_of(int64_t rows, int64_t width, int64_t strips) noexcept nogil:
+    """Values that `packed` needs for so many rows, and strips whose sums it collects."""
+    return ((rows + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS + width) * BLOCK + 2 * MAX_TILE + rows * strips * width
+
+
+# --- who computes what ---
+
+
+cdef void unit(const Columns* c, const Taps* t, bint transposed, int64_t groups, int64_t samples, int64_t m,
+               const real* a, int64_t a_group, int64_t lda, const real* planes, int64_t p_group, const real* bias,
+               real* out, int64_t ldo, int64_t index, Split s, real* scratch) noexcept nogil:
+    """Part `index` of a class: some tiles of one sample and group, or some rows and strips of a group."""
+    cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, item = index // (s.t * s.m), strips
+    cdef int64_t group = item % groups
+    a += group * a_group
+    if bias != NULL:
+        bias += group * m
+    if m < FEW:
+        in_place(c, t, <int>m, a, lda, planes + item * p_group, bias, out + item * m * ldo, ldo,
+                 c.tiles * part_t // s.t, c.tiles * (part_t + 1) // s.t)
+    else:
+        strips = (cells_of(c) + c.width - 1) // c.width * samples
+        packed(c, t, transposed, a, lda, planes + group * p_group, groups * p_group, bias, out + group * m * ldo,
+               groups * m * ldo, ldo, m * part_m // s.m, m * (part_m + 1) // s.m, strips * part_t // s.t,
+               strips * (part_t + 1) // s.t, scratch)
+
+
+cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t samples, int64_t groups, int64_t m,
+                   const real* a, int64_t a_group, int64_t lda, const real* planes, int64_t p_group, const real* bias,
+                   real* out, int64_t ldo, int threads) noexcept nogil:
     """All samples and groups of one output class. How it is split decides who computes, never what."""
-    cdef int64_t rows = min(m, <int64_t>ROWS), tiles = min(c.tiles, <int64_t>16), units, unit, blocks_m, blocks_t
-    cdef int64_t base = samples * groups
-    while True:
-        blocks_m = (m + rows - 1) // rows
-        blocks_t = (c.tiles + tiles - 1) // tiles
-        units = base * blocks_m * blocks_t
-        if units >= 3 * threads or threads == 1 or (rows <= 12 and tiles <= 2):
-            break
-        if tiles > 2:
-            tiles = halved(tiles, 2)
-        else:
-            rows = halved(rows, 12)
-    for unit in prange(units, schedule="dynamic", num_threads=threads):
-        work_unit(c, t, groups, m, a, a_group, lda, planes, p_group, bias, out, ldo, unit,
-                  blocks_m, blocks_t, rows, tiles)
-
-
-cdef void work_unit(const Columns* c, const Taps* t, int64_t groups, int64_t m, const real* a, int64_t a_group,
-                    int64_t lda, const real* planes, int64_t p_group, const real* bias, real* out, int64_t ldo,
-                    int64_t unit, int64_t blocks_m, int64_t blocks_t, int64_t rows, int64_t tiles) noexcept nogil:
-    cdef int64_t part_t = unit % blocks_t, part_m = unit // blocks_t % blocks_m, image = unit // (blocks_t * blocks_m)
-    cdef int64_t group = image % groups
-    work(c, t, a + group * a_group, lda, planes + image * p_group, bias + group * m if bias != NULL else NULL,
-         out + image * m * ldo, ldo, part_m * rows, min(m, (part_m + 1) * rows),
-         part_t * tiles, min(c.tiles, (part_t + 1) * tiles))
+    cdef int64_t i, units, strips = (cells_of(c) + c.width - 1) // c.width * samples, size = 0
+    cdef bint dense = is_dense(c)
+    cdef Split s
+    cdef real* scratch = NULL
+    if m < FEW:
+        s = split_work(samples * groups, m, m, m, c.tiles, 16, threads)
+        units = samples * groups * s.m * s.t
+    else:
+        s = split_work(groups, m, most_rows(a), 24, strips, 64 if dense else GATHERED, threads)
+        units = groups * s.m * s.t
+        size = scratch_of((m + s.m - 1) // s.m, c.width, 0 if dense else (strips + s.t - 1) // s.t)
+        scratch = <real*>malloc(threads * size * sizeof(real))
+        if scratch == NULL:
+            return NO_MEMORY
+    for i in prange(units, schedule="dynamic", num_threads=threads):
+        unit(c, t, transposed, groups, samples, m, a, a_group, lda, planes, p_group, bias, out, ldo, i, s,
+             scratch + omp_get_thread_num() * size)
+    free(scratch)
+    return DONE
 
 
 cdef int64_t samples_at_once(int64_t n, int64_t sample_bytes, int threads) noexcept nogil:
@@ -173,18 +267,30 @@ cdef int64_t lanes_of(int64_t width, int64_t m) noexcept nogil:
     return width // lnn_vectors(m)
 
 
-cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, int64_t channels, int64_t cells, int64_t groups,
-                     int64_t m, const real* source, const real* a, int64_t a_group, int64_t lda, const real* bias,
-                     real* out, int64_t ldo, int64_t image, real* planes) noexcept nogil:
+cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, bint transposed, int64_t channels, int64_t cells,
+                     int64_t groups, int64_t m, const real* source, const real* a, int64_t a_group, int64_t lda,
+                     const real* bias, real* out, int64_t ldo, int64_t image, real* planes) noexcept nogil:
     """One sample's group, on planes of the thread's own: small ones are read while they are in its cache."""
-    cdef int64_t i, row = 0, group = image % groups
+    cdef int64_t i, group = image % groups, size = channels * p.channel + MAX_TILE
+    cdef int64_t blocks = (m + most_rows(planes) - 1) // most_rows(planes)
     for i in range(channels):
         fill_channel(p, source + (image * channels + i) * cells, planes + i * p.channel)
-    memset(planes + channels * p.channel, 0, MAX_TILE * sizeof(real))
-    while row < m:
-        work(c, t, a + group * a_group, lda, <const real*>planes, bias + group * m if bias != NULL else NULL,
-             out + image * m * ldo, ldo, row, min(m, row + ROWS), 0, c.tiles)
-        row += ROWS
+    memset(planes + size - MAX_TILE, 0, MAX_TILE * sizeof(real))
+    a += group * a_group
+    out += image * m * ldo
+    if bias != NULL:
+        bias += group * m
+    if m < FEW:
+        in_place(c, t, <int>m, a, lda, <const real*>planes, bias, out, ldo, 0, c.tiles)
+        return
+    for i in range(blocks):
+        packed(c, t, transposed, a, lda, <const real*>planes, 0, bias, out, 0, ldo, m * i // blocks,
+               m * (i + 1) // blocks, 0, (cells_of(c) + c.width - 1) // c.width, planes + size)
+
+
+cdef int64_t most_rows(const real* unused) noexcept nogil:
+    """Rows of the weight that are packed together."""
+    return PANEL_BYTES // <int64_t>sizeof(real)
 
 
 cdef bint is_pointwise(const Geometry* g) noexcept nogil:
@@ -215,64 +321,100 @@ cdef int contract(const Geometry* g, bint transposed, const real* source, const 
                   real* out) noexcept nogil:
     """out[n, m] = bias[m] + sum over channels and taps of w * planes[n, channel, off(tap) + j], class by class."""
     cdef Planes p
-    cdef Columns c
     cdef Taps t
-    cdef int64_t residue[MAX_RANK]
-    cdef real* planes = NULL
-    cdef int threads = threads_of(g)
     cdef int64_t m = g.cg if transposed else g.og, channels = g.o if transposed else g.c
-    cdef int64_t cells = g.outs if transposed else g.cells, ldo = g.cells if transposed else g.outs
-    cdef int64_t lda = g.taps if transposed else g.cg * g.taps, a_group = g.og * g.cg * g.taps
-    cdef int64_t width = lnn_vectors(m) * lanes(source), samples = g.n, at = 0, per_group, spare, i
-    cdef bint private
+    cdef int status
     cdef double size = planes_of_output(&p, g, sizeof(real)) if transposed else planes_of_image(&p, g, sizeof(real))
     if size * channels > affordable(g):
         return UNSUITED
     if is_pointwise(g) and g.cg and g.og:
         return pointwise(g, transposed, source, w, bias, out)
-    t.channels = per_group = channels // g.groups
+    t.channels = channels // g.groups
     t.a_channel = g.cg * g.taps if transposed else g.taps
     t.b_channel = p.channel
-    p.direct = p.direct and runs_fit(g, &p, transposed, m, width, t)
+    p.direct = p.direct and (m >= FEW or runs_fit(g, &p, transposed, m, lnn_vectors(m) * lanes(source), t))
     t.a = <int64_t*>malloc(2 * table_length(g.taps) * sizeof(int64_t))
     if t.a == NULL:
         return NO_MEMORY
     t.b = t.a + table_length(g.taps)
-    private = (not p.direct and per_group * p.channel * <int64_t>sizeof(real) <= PRIVATE
-               and g.n * g.groups >= 2 * threads and (not transposed or one_class(g)))
-    if not p.direct:
-        samples = g.n if private else samples_at_once(g.n, channels * p.channel * sizeof(real), threads)
-        spare = (threads * (per_group * p.channel + MAX_TILE) if private else samples * channels * p.channel + MAX_TILE)
-        planes = <real*>malloc(spare * sizeof(real))
-        if planes == NULL:
-            free(t.a)
-            return NO_MEMORY
-        memset(planes + spare - MAX_TILE, 0, MAX_TILE * sizeof(real))
     if transposed and not covers(g):
         memset(out, 0, g.n * g.c * g.cells * sizeof(real))
-    if private:
-        memset(&residue[0], 0, sizeof(residue))
-        if open_class(g, &p, &residue[0] if transposed else NULL, m, width, &c, &t):
-            for i in prange(g.n * g.groups, schedule="dynamic", num_threads=threads):
-                own_planes(&c, &t, &p, per_group, cells, g.groups, m, source, w, a_group, lda, bias, out, ldo, i,
-                           planes + omp_get_thread_num() * (per_group * p.channel + MAX_TILE))
-        at = g.n
-    while at < g.n:
+    if not p.direct and t.channels * p.channel * <int64_t>sizeof(real) <= PRIVATE and is_whole(g, transposed):
+        status = on_own_planes(g, &p, &t, transposed, source, w, bias, out)
+    else:
+        status = on_shared_planes(g, &p, &t, transposed, source, w, bias, out)
+    free(t.a)
+    return status
+
+
+cdef bint is_whole(const Geometry* g, bint transposed) noexcept nogil:
+    """Whether there is one class of outputs, without gaps, and work for all threads in whole samples and groups."""
+    cdef int i
+    if transposed:
+        for i in range(g.rank):
+            if g.stride[i] != 1:
+                return False
+    return g.n * g.groups >= 2 * threads_of(g)
+
+
+cdef int on_own_planes(const Geometry* g, const Planes* p, Taps* t, bint transposed, const real* source, const real* w,
+                       const real* bias, real* out) noexcept nogil:
+    """Each sample's group on planes that a thread fills for itself."""
+    cdef Columns c
+    cdef int64_t residue[MAX_RANK]
+    cdef int threads = threads_of(g)
+    cdef int64_t m = g.cg if transposed else g.og, cells = g.outs if transposed else g.cells, i
+    cdef int64_t ldo = g.cells if transposed else g.outs, lda = g.taps if transposed else g.cg * g.taps
+    cdef int64_t width = lnn_vectors(m) * lanes(source), size = t.channels * p.channel + MAX_TILE
+    cdef real* planes
+    if m >= FEW:
+        size += scratch_of(min(m, most_rows(source)), width, 0)
+    planes = <real*>malloc(threads * size * sizeof(real))
+    if planes == NULL:
+        return NO_MEMORY
+    memset(&residue[0], 0, sizeof(residue))
+    if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, t):
+        for i in prange(g.n * g.groups, schedule="dynamic", num_threads=threads):
+            own_planes(&c, t, p, transposed, t.channels, cells, g.groups, m, source, w, g.og * g.cg * g.taps, lda,
+                       bias, out, ldo, i, planes + omp_get_thread_num() * size)
+    free(planes)
+    return DONE
+
+
+cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint transposed, const real* source,
+                          const real* w, const real* bias, real* out) noexcept nogil:
+    """Planes of a few samples at a time, filled by all threads, then class by class."""
+    cdef Columns c
+    cdef int64_t residue[MAX_RANK]
+    cdef int threads = threads_of(g), status = DONE
+    cdef int64_t m = g.cg if transposed else g.og, channels = g.o if transposed else g.c
+    cdef int64_t cells = g.outs if transposed else g.cells, ldo = g.cells if transposed else g.outs
+    cdef int64_t lda = g.taps if transposed else g.cg * g.taps
+    cdef int64_t width = lnn_vectors(m) * lanes(source), samples = g.n, at = 0, size, i
+    cdef real* planes = NULL
+    if not p.direct:
+        samples = samples_at_once(g.n, channels * p.channel * sizeof(real), threads)
+        size = samples * channels * p.channel + MAX_TILE
+        planes = <real*>malloc(size * sizeof(real))
+        if planes == NULL:
+            return NO_MEMORY
+        memset(planes + size - MAX_TILE, 0, MAX_TILE * sizeof(real))
+    while at < g.n and status == DONE:
         samples = min(samples, g.n - at)
         if not p.direct:
             for i in prange(samples * channels, schedule="static", num_threads=threads):
-                fill_channel(&p, source + (at * channels + i) * cells, planes + i * p.channel)
+                fill_channel(p, source + (at * channels + i) * cells, planes + i * p.channel)
         memset(&residue[0], 0, sizeof(residue))
-        while True:
-            if open_class(g, &p, &residue[0] if transposed else NULL, m, width, &c, &t):
-                run_class(&c, &t, samples, g.groups, m, w, a_group, lda, source if p.direct else <const real*>planes,
-                          per_group * p.channel, bias, out + at * g.groups * m * ldo, ldo, threads)
+        while status == DONE:
+            if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, t):
+                status = run_class(&c, t, transposed, samples, g.groups, m, w, g.og * g.cg * g.taps, lda,
+                                   source if p.direct else <const real*>planes, t.channels * p.channel, bias,
+                                   out + at * g.groups * m * ldo, ldo, threads)
             if not transposed or not next_residue(g, &residue[0]):
                 break
         at += samples
     free(planes)
-    free(t.a)
-    return DONE
+    return status
 
 
 cdef int taps_conv(const Geometry* g, const real* x, const real* w, const real* b, real* y) noexcept nogil:
