@@ -5,6 +5,7 @@
 ``ln.functional``   the operators, with PyTorch's names and argument order
 ``ln.Tape``         record once, push tangents forward, pull cotangents back
 ``ln.grad`` …       functions from functions: derivatives in either mode, nestable in any order
+``ln.compile``      a function as a program: fused, all memory planned; ``ln.GraphBuilder`` the same by hand
 ``ln.spec``         the executable specification: what every operator means, on any kind of number
 ``ln.testing``      the checks that every primitive passes, for yours as well
 ==================  =========================================================================================
@@ -22,17 +23,21 @@ from lean_nn.threads import get_num_threads, num_threads, set_num_threads
 from lean_nn.transforms import grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
 
 __all__ = [
-    "GraphError", "Tape", "Tensor", "__version__", "enable_grad", "from_dlpack", "from_numpy", "functional",
-    "get_num_threads", "get_precision", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacrev", "jvp",
-    "linearize", "no_grad", "num_threads", "set_num_threads", "set_precision", "show_config", "spec", "tensor",
-    "testing", "value_and_grad", "vjp",
+    "GraphBuilder", "GraphError", "Program", "Tape", "Tensor", "__version__", "compile", "enable_grad",
+    "from_dlpack", "from_numpy", "functional", "get_num_threads", "get_precision", "grad", "hessian", "hvp",
+    "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "no_grad", "num_threads", "set_num_threads",
+    "set_precision", "show_config", "spec", "tensor", "testing", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> object:
-    """`spec` and `testing` when they are first asked for: importing lean_nn stays quick."""
-    if name in ("spec", "testing"):
-        from importlib import import_module
+# Rooms that are opened when they are first asked for: importing lean_nn stays quick.
+_LAZY = {"spec": "spec", "testing": "testing", "GraphBuilder": "graph", "Program": "graph", "compile": "graph"}
 
-        return import_module(f"lean_nn.{name}")
-    raise AttributeError(f"module 'lean_nn' has no attribute {name!r}")
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'lean_nn' has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(f"lean_nn.{_LAZY[name]}")
+    return module if name == _LAZY[name] else getattr(module, name)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.primitive import FLOATS, OBJECT, Aval, Primitive
+from lean_nn.primitive import FLOATS, OBJECT, Aval, GraphError, Primitive
 from lean_nn_c import engine
 
 DTYPES = (*FLOATS, OBJECT, np.dtype(np.int64), np.dtype(np.bool_))
@@ -95,6 +95,21 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
 def ones_like(box: Any) -> Any:
     """A Tensor of ones like `box`, a constant."""
     return engine.wrap(np.ones(box.data.shape, box.data.dtype))
+
+
+def assign(op: str, target: Any, value: Any) -> None:
+    """Make `target`, a Tensor or an array, hold the Tensor `value`: in place, outside of any derivative.
+
+    While a function is traced there are no numbers to write: the Tensor takes the new data, and the tracer finds it
+    changed.
+    """
+    if isinstance(target, engine.Box) and not isinstance(target.data, np.ndarray):
+        engine.rebind(target, value.data)
+        return
+    if not isinstance(value.data, np.ndarray):
+        raise GraphError(f"{op}: what a compiled function changes is one of its arguments; got an array from outside; "
+                         f"pass it as an argument")
+    np.copyto(target.data if isinstance(target, engine.Box) else target, value.data)
 
 
 def aval_of(box: Any) -> Aval:

@@ -25,8 +25,9 @@ The rules of one argument, forward and reverse, have the same form::
 rule are tuples. ``linear=(0, 1)`` says that the primitive is linear in these arguments one at a time: their
 forward rule is the primitive itself with the argument replaced. A primitive that only looks at its argument
 in another way (reshape) has ``view(*arrays, **params)`` instead of kernels. ``lane`` is a kernel that the
-engine may call itself for the commonest case, one float type and equal shapes. ``NONDIFF`` marks an argument without a
-derivative. A rule that is missing is an error when it is needed, never zero.
+engine may call itself for the commonest case, one float type and equal shapes. ``pointwise`` says that element i of the
+output depends on element i of the arguments alone (broadcast to its shape), so that it may be written over one of them.
+``NONDIFF`` marks an argument without a derivative. A rule that is missing is an error when it is needed, never zero.
 """
 
 from __future__ import annotations
@@ -145,8 +146,6 @@ def register_backend(backend: Backend) -> None:
 def evaluate(prim: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The value of `prim` on `arrays`: shapes first, then the backend that the data's type names."""
     out = prim.abstract(*[Aval(a.shape, a.dtype) for a in arrays], **params)
-    if prim.view is not None:
-        return prim.view(*arrays, **params)
     avals = (out,) if isinstance(out, Aval) else tuple(out)
     for aval in avals:
         if prod(aval.shape) * aval.dtype.itemsize > sys.maxsize:

@@ -5,7 +5,7 @@ cdef class Primitive:
     cdef readonly str name
     cdef readonly object abstract, spec, cpu, cuda, jvp, vjp, accuracy, lane, view
     cdef readonly tuple linear, differentiable_out
-    cdef readonly bint saves_output
+    cdef readonly bint saves_output, pointwise
     cdef readonly Py_ssize_t outputs
 
 

@@ -102,12 +102,14 @@ cdef class Primitive:
     """One record per primitive; `lean_nn.primitive` documents the fields."""
 
     def __init__(self, str name, *, abstract, spec=None, cpu=None, cuda=None, jvp=None, vjp=None, tuple linear=(),
-                 tuple differentiable_out=(True,), bint saves_output=False, accuracy=None, lane=None, view=None):
+                 tuple differentiable_out=(True,), bint saves_output=False, accuracy=None, lane=None, view=None,
+                 bint pointwise=False):
         self.name = name
         self.abstract, self.spec, self.cpu, self.cuda = abstract, spec, cpu, cuda
         self.jvp, self.vjp, self.linear = jvp, vjp, linear
         self.differentiable_out, self.outputs = differentiable_out, len(differentiable_out)
         self.saves_output, self.accuracy, self.lane, self.view = saves_output, accuracy, lane, view
+        self.pointwise = pointwise
 
     def __call__(self, *args, **params):
         return bind(self, args, params)
@@ -145,6 +147,11 @@ def wrap(data, uint64_t mask=0):
 def watch(Box box, uint64_t mask):
     """Set which levels watch this box: a leaf is where their sweeps end."""
     box.mask = mask
+
+
+def rebind(Box box, data):
+    """Give a leaf other data: what assignment means while a function is traced."""
+    box.data = data
 
 
 # ---------------------------------------------------------------------------------------------- levels

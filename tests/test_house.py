@@ -25,6 +25,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("autodiff",),
     ("tensor",),
     ("transforms",),
+    ("graph",),
     ("cases", "accuracy"),
     ("testing", "check"),
     ("cli",),

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.convert import as_tensor, zeros
+from lean_nn.convert import as_tensor, assign, zeros
 from lean_nn.ops.dropout import dropout as dropout_primitive
 from lean_nn.ops.elementwise import add, div, mul, relu_gate, sqrt, sub
 from lean_nn.ops.norm import standardize
 from lean_nn.ops.shape import reshape
-from lean_nn_c.engine import Box
+from lean_nn.primitive import GraphError
+from lean_nn_c import engine
 
 __all__ = ["batch_norm", "dropout", "group_norm", "layer_norm", "manual_seed"]
 
@@ -31,7 +32,7 @@ def _affine(op: str, z: Tensor, weight: Any, bias: Any, own: tuple[int, ...], sh
 
 
 def _data(value: Any) -> Any:
-    return value.data if isinstance(value, Box) else value
+    return value.data if isinstance(value, engine.Box) else value
 
 
 def _channels(op: str, x: Tensor) -> int:
@@ -40,10 +41,16 @@ def _channels(op: str, x: Tensor) -> int:
     return x.shape[1]  # type: ignore[no-any-return]
 
 
-def _update(running: Any, value: Any, momentum: float) -> None:
+def _update(running: Any, value: Tensor, momentum: float) -> None:
     """running ← (1 − momentum)·running + momentum·value, in place: a buffer, not part of the computation."""
-    array = _data(running)
-    array[...] = (1 - momentum) * array + momentum * value.reshape(array.shape)
+    if running is None:
+        return
+    before = engine.set_recording(False)
+    try:
+        old = as_tensor(running, op="batch_norm")
+        assign("batch_norm", running, add(mul(old, 1 - momentum), mul(reshape(value, shape=old.shape), momentum)))
+    finally:
+        engine.set_recording(before)
 
 
 def batch_norm(
@@ -96,10 +103,10 @@ def _by_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: float, e
             f"use a larger batch or training=False"
         )
     z, mean, rstd = standardize(x, axes=axes, eps=float(eps))
-    if n and running_mean is not None:
-        _update(running_mean, mean.data, momentum)
-    if n and running_var is not None:
-        _update(running_var, (1 / rstd.data**2 - eps) * (n / (n - 1)), momentum)
+    if n:
+        mean, rstd = engine.wrap(mean.data), engine.wrap(rstd.data)
+        _update(running_mean, mean, momentum)
+        _update(running_var, mul(sub(div(1.0, mul(rstd, rstd)), eps), n / (n - 1)), momentum)
     return z
 
 
@@ -192,5 +199,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, seed: Any = None) -> 
         return x
     if p == 1:
         return relu_gate(x, zeros(x.shape, x.dtype))  # closed everywhere
+    if seed is None and not isinstance(x.data, np.ndarray):
+        raise GraphError("dropout: a compiled function is given its seed; got none; pass seed= as an argument of the function")
     start = next(_seeds) if seed is None else seed
     return dropout_primitive(x, as_tensor(start, np.int64, op="dropout"), p=float(p))

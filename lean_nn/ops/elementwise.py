@@ -51,7 +51,7 @@ def unary(
     return primitive(
         name, abstract=abstract, spec=getattr(spec, name), cpu=cpu, lane=None if numbers else kernel,
         jvp=(rule,), vjp=(rule,), differentiable_out=(rule is not NONDIFF,), saves_output=from_output,
-        accuracy=accuracy,
+        accuracy=accuracy, pointwise=True,
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def binary(
 
     return primitive(
         name, abstract=_pair_abstract(name), spec=getattr(spec, name), cpu=cpu, lane=None if numbers else kernel,
-        linear=linear, jvp=jvp, vjp=vjp, accuracy=accuracy,
+        linear=linear, jvp=jvp, vjp=vjp, accuracy=accuracy, pointwise=True,
     )  # fmt: skip
 
 
@@ -265,4 +265,5 @@ where: Primitive = primitive(
         lambda g, y, c, a, b: sum_to(where(c, 0.0, g), b.shape),
     ),
     accuracy=Exact(),
+    pointwise=True,
 )

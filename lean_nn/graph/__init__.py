@@ -1,0 +1,23 @@
+"""Compiled graphs: typed, checked as they are built, with all memory planned before they run.
+
+==============  =============================================================================================
+``ir``          `Graph`: values, nodes; `Rewrite`, how a pass makes a new one
+``symbol``      data without numbers: the backend that records nodes instead of computing
+``trace``       a Python function, run once on Symbols
+``builder``     `GraphBuilder`: the same by hand, node by node
+``passes``      functions from graph to graph
+``plan``        a place in memory for every value
+``execute``     frames and steps: running a plan
+``program``     `Program`: call, derivatives, memory, listing
+``compiler``    `compile`: the front door; open sizes
+``listing``     printing, Graphviz
+``profile``     time per node, as a table and a picture
+``files``       save and load
+==============  =============================================================================================
+"""
+
+from lean_nn.graph.builder import GraphBuilder
+from lean_nn.graph.compiler import Family, compile
+from lean_nn.graph.program import Memory, Program
+
+__all__ = ["Family", "GraphBuilder", "Memory", "Program", "compile"]

@@ -1,0 +1,43 @@
+"""Passes: functions from graph to graph that leave its meaning alone. `PASSES` is the order in which they run.
+
+=================  ==========================================================================  ==============
+pass               what it does                                                                same bits
+=================  ==========================================================================  ==============
+``constants``      computes what depends on constants only                                     yes
+``common``         computes equal expressions once                                             yes
+``dead``           drops what nobody reads, and the indices of a max pooling that nobody reads  yes
+``affine``         batch norm (or any scale and shift per channel) into the convolution before  within a bound
+``chains``         elementwise operations on one shape run as one loop                         yes
+=================  ==========================================================================  ==============
+
+``in-place`` and ``concat`` belong to the planner (``lean_nn/graph/plan.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from lean_nn.graph.ir import Graph
+from lean_nn.graph.passes.affine import fold_affine
+from lean_nn.graph.passes.simplify import common_subexpressions, drop_dead, fold_constants
+
+Pass = Callable[[Graph], Graph]
+PASSES: dict[str, Pass] = {
+    "constants": fold_constants,
+    "common": common_subexpressions,
+    "dead": drop_dead,
+    "affine": fold_affine,
+}
+EXACT = ("constants", "common", "dead")
+
+
+def optimise(graph: Graph, names: Iterable[str]) -> Graph:
+    """The graph after the named passes, in the order of `PASSES`; what they leave unused is dropped."""
+    wanted = set(names)
+    unknown = wanted - set(PASSES)
+    if unknown:
+        raise ValueError(f"compile: unknown passes; got {sorted(unknown)}; choose from {list(PASSES)}")
+    for name, change in PASSES.items():
+        if name in wanted:
+            graph = change(graph)
+    return graph

@@ -1,0 +1,189 @@
+"""`Program`: a compiled graph. Call it, differentiate it, look at it, save it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lean_nn import tree
+from lean_nn.convert import as_array
+from lean_nn.graph import listing
+from lean_nn.graph.execute import Executor
+from lean_nn.graph.ir import Array, Graph, size_of
+from lean_nn.graph.passes import PASSES, optimise
+from lean_nn.graph.plan import make_plan
+from lean_nn.graph.symbol import describe
+from lean_nn.graph.trace import ArraySpec, Traced, apply_graph, is_array, trace
+from lean_nn.primitive import FLOATS, Aval, GraphError
+from lean_nn.transforms import jvp, vjp
+from lean_nn_c import engine, memory
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that a program takes, known before it runs.
+
+    weights : constants; arena : intermediate values of one call; outputs : what a call allocates unless given ``out=``
+    """
+
+    weights: int
+    arena: int
+    outputs: int
+
+    @property
+    def peak(self) -> int:
+        """All of them at once: the most that one call needs."""
+        return self.weights + self.arena + self.outputs
+
+
+class Program:
+    """A graph after its passes, with a place for every value; made by `compile` or `GraphBuilder.compile`.
+
+    Parameters
+    ----------
+    traced : the recorded graph and the form of its arguments and result
+    passes : names from `lean_nn.graph.passes.PASSES`
+    share : let values whose lives do not overlap share memory
+    kept : per argument leaf, the array that the program keeps, or None where the caller passes one
+    """
+
+    def __init__(
+        self, traced: Traced, passes: Iterable[str] = tuple(PASSES), share: bool = True, kept: Sequence[Array | None] = ()
+    ) -> None:
+        self.source, self.passes, self.share = traced, tuple(passes), share
+        self.graph: Graph = optimise(traced.graph, self.passes)
+        self.plan = make_plan(self.graph, share)
+        self._kept = list(kept) or [None] * len(self.graph.inputs)
+        self._executor = Executor(self.graph, self.plan)
+        self._avals = [self.graph.avals[v] for v in self.graph.inputs]
+        self._open = [i for i, array in enumerate(self._kept) if array is None]
+        self._out_avals = [self.graph.avals[v] for v in self.graph.outputs]
+
+    # --- running ---
+
+    def __call__(self, *arguments: Any, out: Any = None) -> Any:
+        """The outputs, in the form that the function returned: arrays for arrays, Tensors where a Tensor is passed.
+
+        Parameters
+        ----------
+        arguments : of the shapes and dtypes that the program was compiled for
+        out : arrays to write into, in the form of the result
+        """
+        leaves = _arrays(arguments)
+        inputs = self._bind(leaves)
+        outputs = self._allocate() if out is None else self._checked_out(out)
+        self._executor.run(inputs, outputs)
+        boxed = out is None and any(isinstance(leaf, engine.Box) for leaf in leaves)
+        return tree.rebuild(self.source.result, map(engine.wrap, outputs) if boxed else outputs)
+
+    def _bind(self, leaves: list[Any]) -> list[Array]:
+        if len(leaves) != len(self._open):
+            raise ValueError(f"program: {len(self._open)} arrays are needed; got {len(leaves)}; "
+                             f"pass {', '.join(describe(self._avals[i]) for i in self._open)}")
+        inputs: list[Any] = list(self._kept)
+        for i, leaf in zip(self._open, leaves, strict=True):
+            array = leaf.data if isinstance(leaf, engine.Box) else as_array(leaf, op="program")
+            if array.shape != self._avals[i].shape or array.dtype != self._avals[i].dtype:
+                name = self.graph.names.get(self.graph.inputs[i], str(i))
+                raise ValueError(f"program: input {name} is {describe(self._avals[i])}; got "
+                                 f"{describe(Aval(array.shape, array.dtype))}; convert it or compile for this shape")
+            inputs[i] = array
+        return inputs
+
+    def _allocate(self) -> list[Array]:
+        return [memory.empty(aval.shape, aval.dtype) for aval in self._out_avals]
+
+    def _checked_out(self, out: Any) -> list[Array]:
+        arrays = tree.leaves(out)
+        for aval, array in zip(self._out_avals, arrays, strict=True):
+            fits = isinstance(array, np.ndarray) and array.shape == aval.shape and array.dtype == aval.dtype
+            if not fits or not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+                raise ValueError(f"program: out is a writeable contiguous array of {describe(aval)}; got "
+                                 f"{type(array).__name__} of {getattr(array, 'shape', None)}; allocate it with numpy.empty")
+        return arrays
+
+    # --- derivatives: programs too ---
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """(y, J·v): `tangents` has the form of `primals`, with None for integers."""
+        y, y_dot = self.jvp_program(_arrays(primals), _arrays(tangents))
+        return tree.rebuild(self.source.result, y), tree.rebuild(self.source.result, y_dot)
+
+    def vjp(self, primals: Sequence[Any], cotangents: Any) -> tuple[Any, Any]:
+        """(y, uᵀ·J): `cotangents` has the form of the result, with None for integers; so has uᵀ·J that of `primals`."""
+        y, x_bar = self.vjp_program(_arrays(primals), _arrays(cotangents))
+        grads = iter(x_bar)
+        back = [next(grads) if aval.dtype in FLOATS else None for aval in self._avals]
+        return tree.rebuild(self.source.result, y), tree.rebuild(tuple(primals), back)
+
+    @cached_property
+    def jvp_program(self) -> Program:
+        """The program of ``(primals, tangents) ↦ (y, J·tangents)`` on flat lists of arrays."""
+        moving = self._moving()
+
+        def both(primals: list[Any], tangents: list[Any]) -> Any:
+            return jvp(lambda *args: self._eager(primals, moving, args), [primals[i] for i in moving], tangents)
+
+        return self._derived(both, [self._avals[i] for i in moving])
+
+    @cached_property
+    def vjp_program(self) -> Program:
+        """The program of ``(primals, cotangents) ↦ (y, cotangentsᵀ·J)`` on flat lists of arrays."""
+        moving = self._moving()
+        smooth = [i for i, aval in enumerate(self._out_avals) if aval.dtype in FLOATS]
+
+        def both(primals: list[Any], cotangents: list[Any]) -> Any:
+            y: list[Any] = []
+
+            def f(*args: Any) -> tuple[Any, ...]:
+                y[:] = self._eager(primals, moving, args)
+                return tuple(y[i] for i in smooth)
+
+            _, pull = vjp(f, *(primals[i] for i in moving))
+            return y, list(pull(tuple(cotangents)))
+
+        return self._derived(both, [self._out_avals[i] for i in smooth])
+
+    def _moving(self) -> list[int]:
+        if self.graph.updates:
+            raise GraphError("program: only a function of its arguments has derivatives; got a program that updates arrays "
+                             "in place; differentiate before you compile the update")
+        return [i for i, aval in enumerate(self._avals) if aval.dtype in FLOATS]
+
+    def _eager(self, primals: list[Any], moving: list[int], args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The recorded graph on Tensors, those numbered `moving` replaced by `args`."""
+        boxes = list(primals)
+        for i, box in zip(moving, args, strict=True):
+            boxes[i] = box
+        return tuple(apply_graph(self.source.graph, boxes))
+
+    def _derived(self, f: Callable[..., Any], second: list[Aval]) -> Program:
+        arguments = [ArraySpec(*aval) for aval in self._avals], [ArraySpec(*aval) for aval in second]
+        return Program(trace(f, arguments), self.passes, self.share)
+
+    # --- looking at it ---
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Bytes, known before it runs."""
+        weights = sum({id(a): a.nbytes for a in self.graph.constants.values()}.values())
+        return Memory(weights, self.plan.arena, sum(size_of(aval) for aval in self._out_avals))
+
+    def __str__(self) -> str:
+        return listing.table(self.graph, self.plan)
+
+    def __repr__(self) -> str:
+        m = self.memory
+        return f"<Program of {len(self.plan.steps)} steps, weights {m.weights} B, arena {m.arena} B, peak {m.peak} B>"
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language."""
+        return listing.dot(self.graph)
+
+
+def _arrays(values: Any) -> list[Any]:
+    return [leaf for leaf in tree.leaves(values) if is_array(leaf)]
