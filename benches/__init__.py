@@ -6,6 +6,7 @@
 ``conv``        convolution: the rows of PyTorch's own table, and others
 ``matmul``      matrix products: squares, linear layers, batches
 ``pool``        pooling likewise
+``training``    training steps of whole networks (``networks``), and one image through them
 ``overhead``    what one operation, a long chain, the import and the wheel cost
 ``report``      text, CSV, Markdown and a bar chart from the results
 ==============  =================================================================================

@@ -14,10 +14,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from benches import conv, matmul, overhead, peak, pool, report
+from benches import conv, matmul, overhead, peak, pool, report, training
 from benches.harness import cores, run, torch
 
-MODULES = (overhead, conv, matmul, pool)
+MODULES = (overhead, conv, matmul, pool, training)
 
 
 def _threads(text: str) -> list[int]:

@@ -6,6 +6,7 @@
 ``ln.Tape``         record once, push tangents forward, pull cotangents back
 ``ln.grad`` …       functions from functions: derivatives in either mode, nestable in any order
 ``ln.compile``      a function as a program: fused, all memory planned; ``ln.GraphBuilder`` the same by hand
+``ln.optim``        optimisers, learning-rate schedules, gradient clipping
 ``ln.spec``         the executable specification: what every operator means, on any kind of number
 ``ln.testing``      the checks that every primitive passes, for yours as well
 ==================  =========================================================================================
@@ -16,6 +17,7 @@ from lean_nn._version import __version__
 from lean_nn.autodiff.modes import enable_grad, is_grad_enabled, no_grad
 from lean_nn.autodiff.tape import Tape
 from lean_nn.config import show_config
+from lean_nn.ops import optim as _updates  # noqa: F401  # enters the updates in the registry
 from lean_nn.precision import get_precision, set_precision
 from lean_nn.primitive import GraphError
 from lean_nn.tensor import Tensor, from_dlpack, from_numpy, tensor
@@ -25,13 +27,13 @@ from lean_nn.transforms import grad, hessian, hvp, jacfwd, jacrev, jvp, lineariz
 __all__ = [
     "GraphBuilder", "GraphError", "Program", "Tape", "Tensor", "__version__", "compile", "enable_grad",
     "from_dlpack", "from_numpy", "functional", "get_num_threads", "get_precision", "grad", "hessian", "hvp",
-    "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "no_grad", "num_threads", "set_num_threads",
-    "set_precision", "show_config", "spec", "tensor", "testing", "value_and_grad", "vjp",
+    "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "no_grad", "num_threads", "optim",
+    "set_num_threads", "set_precision", "show_config", "spec", "tensor", "testing", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
 # Rooms that are opened when they are first asked for: importing lean_nn stays quick.
-_LAZY = {"spec": "spec", "testing": "testing", "GraphBuilder": "graph", "Program": "graph", "compile": "graph"}
+_LAZY = {"optim": "optim", "spec": "spec", "testing": "testing", "GraphBuilder": "graph", "Program": "graph", "compile": "graph"}
 
 
 def __getattr__(name: str) -> object:

@@ -26,6 +26,11 @@
     X(tanh_gate, 1) X(sigmoid_gate, 1)
 #define LNN_BINARY(X) LNN_BINARY_PLAIN(X) X(pow, 40) /* pow's loop is not the plain one */
 
+/* optimiser updates: name, arrays an optimiser keeps beside the parameter */
+#define LNN_UPDATE(X) \
+    X(sgd, 0) X(momentum, 1) X(adam, 2) X(amsgrad, 3) X(rmsprop, 1) X(rmsprop_momentum, 2) X(rmsprop_centered, 2) \
+    X(rmsprop_centered_momentum, 3) X(adagrad, 1)
+
 #define LNN_COMPARE(X) X(eq, 1) X(ne, 1) X(lt, 1) X(le, 1) X(gt, 1) X(ge, 1)
 
 /* Loops see untyped pointers, so that both number types share one signature. A step is 0 (one value for
@@ -37,8 +42,11 @@ typedef void (*lnn_binary)(const void *a, const void *b, void *y, ptrdiff_t n, i
 typedef void (*lnn_where)(const uint8_t *c, const void *a, const void *b, void *y, ptrdiff_t n, int c_step,
                           int a_step, int b_step);
 
+typedef void (*lnn_update)(const void *const *in, void *const *out, const double *c, ptrdiff_t n);
+
 typedef struct { const char *name; int cost; lnn_unary f32, f64; } lnn_unary_entry;
 typedef struct { const char *name; int cost; lnn_binary f32, f64; } lnn_binary_entry;
+typedef struct { const char *name; int slots; lnn_update f32, f64; } lnn_update_entry;
 
 /* The normal distribution. erfc and not 1 + erf: the lower tail keeps its digits. There a relative error e of
  * the argument becomes x²·e of the result, so the argument x/√2 (and x² for the density) is carried in two parts
@@ -77,6 +85,9 @@ static inline float lnn_cdf_f32(float x) { return (float)(0.5 * erfc(x * -0.7071
 static const lnn_unary_entry lnn_unary_table[] = {LNN_UNARY(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 static const lnn_binary_entry lnn_binary_table[] = {LNN_BINARY(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 static const lnn_binary_entry lnn_compare_table[] = {LNN_COMPARE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
+#undef LNN_ENTRY
+#define LNN_ENTRY(name, slots) {#name, slots, lnn_##name##_update_f32, lnn_##name##_update_f64},
+static const lnn_update_entry lnn_update_table[] = {LNN_UPDATE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 #undef LNN_ENTRY
 
 #endif

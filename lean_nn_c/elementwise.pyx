@@ -1,4 +1,4 @@
-"""Elementwise kernels, by name: ``unary``, ``binary``, ``compare`` and ``where``.
+"""Elementwise kernels, by name: ``unary``, ``binary``, ``compare``, ``where``, and ``update`` for optimisers.
 
 The arithmetic is in ``elementwise_scalar.h``, one definition per operator. Here: look-up by dtype,
 broadcasting, threads. A kernel is called for arrays of a few elements millions of times, hence NumPy's
@@ -12,6 +12,7 @@ cimport numpy as cnp
 from cython.parallel cimport prange
 from libc.stdint cimport uint8_t
 
+from lean_nn_c._arrays cimport need, single
 from lean_nn_c.threads cimport threads_for
 
 cnp.import_array()
@@ -30,6 +31,13 @@ cdef extern from "elementwise.h" nogil:
         int cost
         lnn_binary f32
         lnn_binary f64
+    ctypedef void (*lnn_update)(const void**, void**, const double*, Py_ssize_t) noexcept nogil
+    ctypedef struct lnn_update_entry:
+        const char* name
+        int slots
+        lnn_update f32
+        lnn_update f64
+    const lnn_update_entry* lnn_update_table
     const lnn_unary_entry* lnn_unary_table
     const lnn_binary_entry* lnn_binary_table
     const lnn_binary_entry* lnn_compare_table
@@ -45,6 +53,9 @@ cdef enum:
     BLOCK = 4096        # elements per task, fixed: the split must not depend on the number of threads
     KEEP_GIL = 8192     # work below which giving the GIL up costs more than it gives
     MAX_AXES = 64       # NumPy's limit
+    MAX_ARRAYS = 5      # of an update: parameter, gradient, three slots
+    MAX_NUMBERS = 9     # of an update
+    UPDATE_COST = 8     # of an update's element, in additions
 
 # One broadcast loop: `rows` contiguous rows of `inner` outputs; an operand's step along a row is 0 or 1,
 # because operands are C-contiguous and broadcast at most. The outer axes are counted by an odometer.
@@ -312,8 +323,74 @@ def where(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b 
     launch(&job, out, item, 1)
 
 
+# ---------------------------------------------------------------------------------------------- updates
+
+
+cdef void update_block(lnn_update f, const char** src, char** dst, const double* numbers, int slots, Py_ssize_t item,
+                       Py_ssize_t n, Py_ssize_t block) noexcept nogil:
+    cdef const void* read[MAX_ARRAYS]
+    cdef void* write[MAX_ARRAYS]
+    cdef int k
+    for k in range(slots + 2):
+        read[k] = src[k] + block * BLOCK * item
+    for k in range(slots + 1):
+        write[k] = dst[k] + block * BLOCK * item
+    f(read, write, numbers, min(BLOCK, n - block * BLOCK))
+
+
+cdef void update_blocks(lnn_update f, const char** src, char** dst, const double* numbers, int slots, Py_ssize_t item,
+                        Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t block, blocks = (n + BLOCK - 1) // BLOCK
+    cdef int threads = threads_for(n * UPDATE_COST)
+    if threads == 1:
+        for block in range(blocks):
+            update_block(f, src, dst, numbers, slots, item, n, block)
+        return
+    for block in prange(blocks, num_threads=threads, schedule="static"):
+        update_block(f, src, dst, numbers, slots, item, n, block)
+
+
+def _update(int index):
+    cdef lnn_update f32 = lnn_update_table[index].f32
+    cdef lnn_update f64 = lnn_update_table[index].f64
+    cdef int slots = lnn_update_table[index].slots
+
+    def kernel(tuple arrays not None, tuple outs not None, tuple numbers not None):
+        cdef const char* src[MAX_ARRAYS]
+        cdef char* dst[MAX_ARRAYS]
+        cdef double c[MAX_NUMBERS]
+        cdef cnp.ndarray array
+        cdef int k, kind
+        cdef Py_ssize_t n
+        if len(arrays) != slots + 2 or len(outs) != slots + 1 or len(numbers) > MAX_NUMBERS:
+            raise ValueError(f"update kernel: {slots + 2} arrays and {slots + 1} outputs are needed; "
+                             f"got {len(arrays)} and {len(outs)}")
+        array = arrays[0]
+        n, kind = cnp.PyArray_SIZE(array), cnp.PyArray_TYPE(array)
+        single(array)
+        for k in range(slots + 2):
+            array = arrays[k]
+            need(array, kind, n, False)
+            src[k] = <const char*>cnp.PyArray_DATA(array)
+        for k in range(slots + 1):
+            array = outs[k]
+            need(array, kind, n, True)
+            dst[k] = <char*>cnp.PyArray_DATA(array)
+        for k in range(MAX_NUMBERS):
+            c[k] = numbers[k] if k < len(numbers) else 0.0
+        if n * UPDATE_COST < KEEP_GIL:
+            update_blocks(f32 if kind == cnp.NPY_FLOAT32 else f64, src, dst, c, slots,
+                          4 if kind == cnp.NPY_FLOAT32 else 8, n)
+            return
+        with nogil:
+            update_blocks(f32 if kind == cnp.NPY_FLOAT32 else f64, src, dst, c, slots,
+                          4 if kind == cnp.NPY_FLOAT32 else 8, n)
+
+    return kernel
+
+
 def _table():
-    unary, binary, compare = {}, {}, {}
+    unary, binary, compare, update = {}, {}, {}, {}
     cdef int i = 0
     while lnn_unary_table[i].name != NULL:
         unary[lnn_unary_table[i].name.decode("ascii")] = _unary(i)
@@ -326,7 +403,11 @@ def _table():
     while lnn_compare_table[i].name != NULL:
         compare[lnn_compare_table[i].name.decode("ascii")] = _pair(i, True)
         i += 1
-    return unary, binary, compare
+    i = 0
+    while lnn_update_table[i].name != NULL:
+        update[lnn_update_table[i].name.decode("ascii")] = _update(i)
+        i += 1
+    return unary, binary, compare, update
 
 
-unary, binary, compare = _table()
+unary, binary, compare, update = _table()

@@ -130,6 +130,8 @@ static void T(lnn_where_loop)(const uint8_t *c, const void *va, const void *vb, 
     }
 }
 
+#include "elementwise_update.h"
+
 #undef U
 #undef B
 #undef C

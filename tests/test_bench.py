@@ -12,10 +12,11 @@ import pytest
 
 import lean_nn as ln
 from benches import conv, overhead, peak, pool, report
+from benches.__main__ import MODULES
 from benches.harness import Bench, run
 
 ROOT = Path(__file__).resolve().parent.parent
-TINY = [bench for module in (overhead, conv, pool) for bench in module.benches(tiny=True)]
+TINY = [bench for module in MODULES for bench in module.benches(tiny=True)]
 
 
 @pytest.fixture(autouse=True)

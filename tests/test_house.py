@@ -25,7 +25,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("autodiff",),
     ("tensor",),
     ("transforms",),
-    ("graph",),
+    ("graph", "optim"),
     ("cases", "accuracy"),
     ("testing", "check"),
     ("cli",),

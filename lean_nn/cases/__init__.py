@@ -1,4 +1,4 @@
-"""``CASES`` of conv, pool, elementwise, reduce, linear, shape, norm: one list of cases per family of primitives.
+"""``CASES`` of conv, pool, elementwise, reduce, linear, shape, norm, optim: one list of cases per family of primitives.
 
 A ``Case`` is one call of one primitive. The matrix in ``tests/test_primitives.py`` runs every check of
 ``lean_nn.testing.check_primitive`` over it; ``lean-nn check`` and the docs read the same lists, which is why they

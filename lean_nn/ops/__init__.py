@@ -14,5 +14,6 @@
 ``shape``        reshape, transpose, slice, pad, concat, flip
 ``indexing``     gather, scatter_add, take and their transposes
 ``identity``     alias and cast
+``optim``        optimiser updates, one pass over memory each
 ===============  =========================================================================================
 """

@@ -10,7 +10,7 @@ file                  what is there
 ``geometry``          windows: coordinates, counted sizes, the words of every geometry error
 ``conv_geometry``     shapes of the convolution family
 ``scalar``            exp, log, maximum, … of float, int, Fraction, and objects with such methods
-``dual, interval``    dual numbers, outward-rounded intervals
+``dual, interval``    dual numbers, outward-rounded intervals; ``rounded``: running error bounds
 ``container``         object arrays: the only container
 ``convolution``       convolution and its transposes with JVP and VJP; ``columns``: unfold and fold
 ``windows``           which cells a pooling window has, strided or adaptive
@@ -19,6 +19,7 @@ file                  what is there
 ``elementwise``       arithmetic, functions, activations, gates, comparisons
 ``reduce``            sums, extremes, log-sum-exp, softmax, standardisation
 ``shape``             reshape … flip, indexing, matrix products, dropout
+``optim``             optimiser updates, element by element
 ``seeds``             `SEED_NAMES`: where each of the source documents' definitions is served
 ====================  ======================================================================================
 

@@ -12,7 +12,7 @@ import numpy as np
 from lean_nn.accuracy import bound_text, measure
 from lean_nn.cases import Case
 from lean_nn.convert import as_tensor
-from lean_nn.primitive import FLOATS, NONDIFF, Aval, Primitive, evaluate, get
+from lean_nn.primitive import FLOATS, NONDIFF, Aval, GraphError, Primitive, evaluate, get
 from lean_nn.spec.dual import Dual
 from lean_nn.testing.grads import Array, Function, Rng, arrays_of, check_grads, dot, norm
 from lean_nn.threads import get_num_threads, num_threads
@@ -30,7 +30,8 @@ class Run:
         self.arrays = tuple(np.asarray(a) for a in case.make(np.random.default_rng(seed), self.dtype))
         self.rng = np.random.default_rng(seed + 1)
         self.moving = [i for i, a in enumerate(self.arrays) if a.dtype in FLOATS and _has_slope(prim, i)]
-        self.smooth = any(prim.differentiable_out) and bool(self.moving)
+        self.ruled = prim.jvp is not None or prim.vjp is not None or bool(prim.linear)
+        self.smooth = self.ruled and any(prim.differentiable_out) and bool(self.moving)
 
     def value(self) -> tuple[Array, ...]:
         """The outputs, from the backend that the data's type names."""
@@ -233,6 +234,19 @@ def _total(parts: list[Any]) -> Any:
     return total
 
 
+def check_loud(run: Run) -> None:
+    """A record without any rule says so when it is differentiated, in both modes."""
+    if run.ruled or not any(run.prim.differentiable_out):
+        return
+    f, x = run.function(run.arrays), [as_tensor(run.arrays[i]) for i in run.moving]
+    for mode, differentiate in (("forward", lambda: jvp(f, x, x)), ("reverse", lambda: vjp(f, *x)[1](f(*x)))):
+        try:
+            differentiate()
+        except GraphError:
+            continue
+        raise run.fail("no rule is an error", f"the {mode} mode went through")
+
+
 def check_layouts(run: Run) -> None:
     """Strided and read-only arguments give the same bits, and no argument is written to."""
     before = [a.tobytes() for a in run.arrays]
@@ -279,7 +293,7 @@ def check_threads(run: Run) -> None:
 
 CHECKS: dict[str, Callable[[Run], None]] = {
     "shapes": check_shapes, "layouts": check_layouts, "threads": check_threads, "accuracy": check_accuracy,
-    "dual numbers": check_dual_numbers, "adjoint": check_adjoint, "exact adjoint": check_exact_adjoint,
+    "loud": check_loud, "dual numbers": check_dual_numbers, "adjoint": check_adjoint, "exact adjoint": check_exact_adjoint,
     "second order": check_second_order, "third order": check_third_order,
 }  # fmt: skip
 # What a case tagged "large" goes through: the rest would take the specification minutes.

@@ -1,0 +1,127 @@
+"""Optimiser updates, one primitive per rule: ``update(p, g, *slots, lr, step, **numbers) → (p', *slots')``.
+
+The optimiser's own arrays (momentum, averages) are *slots*: arguments and results, not hidden state. The learning rate and
+the number of the step are arrays without axes, so that a compiled program serves every step. A kernel makes one pass
+over memory and its outputs may be its inputs: an optimiser passes the parameter's own array as the output.
+
+An update has no derivative rules: differentiating through a training step is an error, not a silent zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from lean_nn.primitive import OBJECT, Aval, Primitive, Within, check_float, check_same_float, evaluate, primitive
+from lean_nn.spec.optim import ELEMENTS, update
+from lean_nn.spec.rounded import Rounded
+from lean_nn_c import elementwise as kernels
+
+Numbers = tuple[float, ...]
+
+# --- the numbers of a rule, in the kernels' order (lean_nn_c/elementwise_update.h), worked out in double ---
+
+
+def _plain(lr: float, step: float, *, weight_decay: float, maximize: bool) -> Numbers:
+    return lr, weight_decay, -1.0 if maximize else 1.0
+
+
+def _momentum(
+    lr: float, step: float, *, momentum: float, dampening: float, nesterov: bool, **common: Any
+) -> Numbers:
+    return *_plain(lr, step, **common), momentum, 1.0 if step == 1 else 1.0 - dampening, float(nesterov)
+
+
+def _adam(
+    lr: float, step: float, *, betas: tuple[float, float], eps: float, weight_decay: float, decoupled: bool, maximize: bool
+) -> Numbers:
+    rate, scale = lr / (1.0 - betas[0] ** step), 1.0 / sqrt(1.0 - betas[1] ** step)
+    shrink = 1.0 - lr * weight_decay if decoupled else 1.0
+    common = _plain(rate, step, weight_decay=0.0 if decoupled else weight_decay, maximize=maximize)
+    return *common, shrink, 1.0 - betas[0], betas[1], 1.0 - betas[1], scale, eps
+
+
+def _rmsprop(
+    lr: float, step: float, *, alpha: float, eps: float, momentum: float = 0.0, **common: Any
+) -> Numbers:
+    return *_plain(lr, step, **common), alpha, 1.0 - alpha, eps, momentum
+
+
+def _adagrad(lr: float, step: float, *, lr_decay: float, eps: float, **common: Any) -> Numbers:
+    return *_plain(lr / (1.0 + (step - 1.0) * lr_decay), step, **common), eps
+
+
+# --- the records ---
+
+
+def _abstract(op: str, *avals: Aval, slots: int) -> tuple[Aval, ...]:
+    if len(avals) != slots + 4:
+        raise ValueError(f"{op}: parameter, gradient, {slots} slots, rate and step; got {len(avals)} arrays; pass all")
+    *full, lr, step = avals
+    dtype = check_same_float(op, *full)
+    for name, aval in (("rate", lr), ("step", step)):
+        check_float(op, aval)
+        if aval.shape != () or (aval.dtype == OBJECT) != (dtype == OBJECT):
+            raise ValueError(f"{op}: the {name} is one number; got shape {aval.shape} of {aval.dtype}; pass a scalar")
+    if len({aval.shape for aval in full}) > 1:
+        shapes = ", ".join(str(aval.shape) for aval in full)
+        raise ValueError(f"{op}: parameter, gradient and slots have one shape; got {shapes}; pass the parameter's own")
+    return tuple(full[:1] * (slots + 1))
+
+
+def _bound(name: str) -> Callable[..., Any]:
+    def bound(u: float, *arrays: Any, **params: Any) -> Any:
+        """each operation of the formula rounds twice at most, carried through to first order (`lean_nn/spec/rounded.py`)"""
+        *full, lr, step = arrays
+        flat = zip(*(a.reshape(-1).tolist() for a in full), strict=True)
+        rounded = [ELEMENTS[name](*[Rounded(v, 0.0, u) for v in values], float(lr), float(step), **params) for values in flat]
+        tiny = float(np.finfo(np.float32).tiny)  # a product may underflow
+        errors = [np.array([2 * values[k].error + tiny for values in rounded]) for k in range(len(full) - 1)]
+        return errors if len(errors) > 1 else errors[0]
+
+    return bound
+
+
+def _rule(name: str, slots: int, numbers: Callable[..., Numbers]) -> Primitive:
+    op, kernel = f"{name}_update", kernels.update[name]
+
+    def abstract(*avals: Aval, **params: Any) -> Any:
+        outs = _abstract(op, *avals, slots=slots)
+        return outs if slots else outs[0]
+
+    def spec(*arrays: Any, **params: Any) -> Any:
+        outs = update(name, *arrays, **params)
+        return outs if slots else outs[0]
+
+    def cpu(*arrays: Any, out: Any, **params: Any) -> None:
+        *full, lr, step = arrays
+        kernel(tuple(full), out if slots else (out,), numbers(lr.item(), step.item(), **params))
+
+    return primitive(op, abstract=abstract, spec=spec, cpu=cpu, differentiable_out=(True,) * (slots + 1),
+                     accuracy=Within(_bound(name)))  # fmt: skip
+
+
+sgd: Primitive = _rule("sgd", 0, _plain)
+momentum: Primitive = _rule("momentum", 1, _momentum)
+adam: Primitive = _rule("adam", 2, _adam)
+amsgrad: Primitive = _rule("amsgrad", 3, _adam)
+rmsprop: Primitive = _rule("rmsprop", 1, _rmsprop)
+rmsprop_momentum: Primitive = _rule("rmsprop_momentum", 2, _rmsprop)
+rmsprop_centered: Primitive = _rule("rmsprop_centered", 2, _rmsprop)
+rmsprop_centered_momentum: Primitive = _rule("rmsprop_centered_momentum", 3, _rmsprop)
+adagrad: Primitive = _rule("adagrad", 1, _adagrad)
+
+
+def in_place(rule: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> None:
+    """Apply `rule` to NumPy arrays; parameter and slots are overwritten with what becomes of them."""
+    own = (arrays[0], *arrays[2:-2])
+    if arrays[0].dtype != OBJECT and rule.cpu is not None:
+        rule.abstract(*[Aval(a.shape, a.dtype) for a in arrays], **params)
+        rule.cpu(*arrays, out=own if rule.outputs > 1 else own[0], **params)
+        return
+    new = evaluate(rule, arrays, params)
+    for array, value in zip(own, new if rule.outputs > 1 else (new,), strict=True):
+        array[...] = value
