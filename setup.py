@@ -50,7 +50,7 @@ DIRECTIVES = {
 PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os"]
-HOT = {f"x86_64_v3.{name}" for name in ("direct", "gemm", "pool", "pool_average", "taps", "taps_weight", "winograd")}
+HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight", "winograd")}
 COLD = {"_cyutility", "build_info", "precision", "threads"}
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:

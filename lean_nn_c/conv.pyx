@@ -3,7 +3,8 @@
 Arrays are flat; the geometry comes as tuples of one length, the spatial rank. `pad` is the padding before each
 axis; the padding after it shows only in `out`. Results are written, never added.
 
-The algorithm: "winograd" (winograd.pyx; not for conv_weight) where it pays and the precision is "fast"; else "taps"
+The algorithm: "strips" (direct.pyx) where a group has few channels; "winograd" (winograd.pyx; not for conv_weight) where
+it pays and the precision is "fast"; else "taps"
 (taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far larger than image and output, or a
 padding zero has met an infinite or NaN factor, which shows as a NaN in the result: then "direct" (direct.pyx), which
 multiplies real cells only. "im2col" is unfold and a matrix product, made by the caller.
@@ -13,20 +14,29 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry, check_lengths, read_geometry, refuse
 from lean_nn_c._simd cimport all_finite, lanes
+from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._types cimport real
-from lean_nn_c.direct cimport direct_conv, direct_conv_input, direct_conv_weight, direct_fold, direct_unfold
+from lean_nn_c.direct cimport (
+    direct_conv, direct_conv_input, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_input,
+    strips_conv_weight, strips_pay,
+)
 from lean_nn_c.precision cimport is_fast
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, taps_conv, taps_conv_input
 from lean_nn_c.taps_weight cimport taps_conv_weight
 from lean_nn_c.winograd cimport winograd_conv, winograd_conv_input, winograd_pays, winograd_tile
 
-ALGORITHMS = ("auto", "taps", "winograd", "direct")
+ALGORITHMS = ("auto", "taps", "winograd", "strips", "direct")
 
 
 cdef bint wants_direct(str algorithm) except -1:
+    """Whether nothing but direct.pyx may be used."""
     if algorithm not in ALGORITHMS:
         raise ValueError(f"conv: unknown algorithm; got {algorithm!r}; choose from {ALGORITHMS}")
-    return algorithm == "direct"
+    return algorithm in ("direct", "strips")
+
+
+cdef bint wants_strips(const Geometry* g, Kind kind, str algorithm) except -1:
+    return algorithm == "strips" or (algorithm == "auto" and strips_pay(g, kind))
 
 
 cdef int tile_size(const Geometry* g, bint transposed, str algorithm, int per_vector) except -1:
@@ -86,6 +96,11 @@ def conv(
         image = &x[0]
     if w.shape[0]:
         weight = &w[0]
+    if wants_strips(&g, CONV, algorithm):
+        with nogil:
+            status = strips_conv(&g, image, weight, bias, &y[0])
+        if settled(status, algorithm):
+            return
     m = tile_size(&g, False, algorithm, lanes(image))
     if m:
         with nogil:
@@ -123,6 +138,11 @@ def conv_input(
         x_bar[:] = 0
         return
     cotangent, weight = &y_bar[0], &w[0]
+    if wants_strips(&g, CONV_INPUT, algorithm):
+        with nogil:
+            status = strips_conv_input(&g, cotangent, weight, &x_bar[0])
+        if settled(status, algorithm):
+            return
     m = tile_size(&g, True, algorithm, lanes(cotangent))
     if m:
         with nogil:
@@ -160,6 +180,11 @@ def conv_weight(
         w_bar[:] = 0
         return
     image, cotangent = &x[0], &y_bar[0]
+    if wants_strips(&g, CONV_WEIGHT, algorithm):
+        with nogil:
+            status = strips_conv_weight(&g, image, cotangent, &w_bar[0])
+        if settled(status, algorithm):
+            return
     if not direct:
         with nogil:
             status = taps_conv_weight(&g, image, cotangent, &w_bar[0])

@@ -1,21 +1,40 @@
-"""Convolution as its definition says, tap by tap, over real cells only; unfold and fold walk the same cells.
+"""Convolution straight from the image: tap by tap over real cells only, and by strips where channels are few.
+
+Tap by tap
+----------
 
 For one kernel cell k the output cells that read inside the image form a box: per axis  0 <= p*s + k*d - pad < S. The
-walk visits that box row by row. No padding cell is ever multiplied, so a weight or a cotangent that is infinite
+walk visits that box row by row (unfold and fold walk the same cells). No padding cell is ever multiplied, so a weight or a cotangent that is infinite
 meets no zero: this is the algorithm for such values, and for geometries whose planes would be too large.
 
 Every sum is one chain in row-major order of (channel, tap), or of rows for conv_weight. Error: gamma_n, as in taps.
 Each thread owns whole planes of what it writes.
+
+Strips
+------
+_strips.pxd derives them. Sums: one chain in row-major order of (channel, tap) from the bias on; for conv_weight one chain per
+lane of a vector, the lanes added at the end. What a thread gets to compute never decides how: the bits depend on the
+geometry alone.
 """
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
-from lean_nn_c._simd cimport dots
+from lean_nn_c._openmp cimport omp_get_thread_num
+from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, all_finite, dots
+from lean_nn_c._strips cimport (
+    CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, Kind, Plan, Strips, fill_strip, cut, gauge, loosen, make_plan, open_plan,
+    plan_bytes, settle, sweep_rows,
+)
 from lean_nn_c._types cimport real
+from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED
 from lean_nn_c.threads cimport threads_for
+
+cdef enum:
+    SUMS = 65536                # bytes of conv_weight's vectors of sums that a thread keeps
 
 cdef enum Op:
     GATHER      # y += w x
@@ -171,3 +190,163 @@ cdef void direct_fold(const Geometry* g, const real* cols, real* x_bar) noexcept
     cdef int64_t unit
     for unit in prange(g.n * g.c, schedule="dynamic", num_threads=threads_of(g, <double>g.n * g.c)):
         fold_plane(g, cols, x_bar, unit)
+
+
+# --- strips (_strips.pxd): the same sums for few channels, in registers ---
+
+
+cdef struct Desk:               # a thread's own memory
+    Plan* plan
+    void* strip
+    void* rest                  # conv_weight: y_bar in rows of whole vectors, and the vectors of sums
+
+
+cdef int64_t rounded(int64_t bytes) noexcept nogil:
+    return (bytes + 127) // 128 * 128
+
+
+cdef char* open_desks(const Strips* s, int64_t rest, int desks, int64_t* size) noexcept nogil:
+    """Memory for all desks, or NULL; `rest` in bytes."""
+    cdef char* memory
+    cdef int i
+    size[0] = rounded(plan_bytes(s)) + rounded(s.cells * s.itemsize) + rounded(rest)
+    memory = <char*>malloc(desks * size[0])
+    if memory != NULL:
+        for i in range(desks):
+            open_plan(s, <Plan*>(memory + i * size[0]))
+    return memory
+
+
+cdef Desk desk_at(const Strips* s, const Geometry* g, char* memory, int64_t strip, int64_t rest) noexcept nogil:
+    """The desk with its plan made for `strip`; what is on it and not `rest` bytes is cleared for a new one."""
+    cdef Desk d
+    d.plan = <Plan*>memory
+    d.strip = memory + rounded(plan_bytes(s))
+    d.rest = <char*>d.strip + rounded(s.cells * s.itemsize)
+    if d.plan.strip != strip:
+        make_plan(s, g, strip, d.plan)
+        memset(d.strip, 0, rounded(s.cells * s.itemsize) + rest)
+    return d
+
+
+cdef void strip_units(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b, real* out,
+                      char* memory, int64_t first, int64_t stop) noexcept nogil:
+    """Units first..stop of conv or conv_input; a unit is (strip, sample, group)."""
+    cdef bint back = s.kind == CONV_INPUT
+    cdef int64_t rows = g.cg if back else g.og, row_step = g.taps if back else g.cg * g.taps
+    cdef int64_t ldo = s.size * s.rest, cells = g.outs if back else g.cells
+    cdef int64_t unit, group, i, k, m, panel, panels = (rows + LNN_ROWS - 1) // LNN_ROWS
+    cdef const real* row[LNN_ROWS]
+    cdef const real* from_
+    cdef Desk d
+    cdef int mr
+    for unit in range(first, stop):
+        d = desk_at(s, g, memory, unit // (g.n * g.groups), 0)
+        group = unit % g.groups
+        from_ = source + unit % (g.n * g.groups) * s.channels * cells
+        for i in range(s.channels):
+            fill_strip(&d.plan.copies, from_ + i * cells, <real*>d.strip + i * d.plan.planes.channel)
+        for panel in range(panels):
+            m = rows * panel // panels
+            mr = <int>(rows * (panel + 1) // panels - m)
+            for i in range(mr):
+                row[i] = w + group * g.og * g.cg * g.taps + (m + i) * row_step
+            for k in range(s.classes):
+                sweep_rows(mr, d.plan.sweeps + k, row, <const real*>d.strip, b + group * rows + m if b != NULL else NULL,
+                           out + (unit % (g.n * g.groups) * rows + m) * ldo + d.plan.begin, ldo)
+
+
+cdef int strips_run(Kind kind, const Geometry* g, const real* source, const real* w, const real* b,
+                    real* out) noexcept nogil:
+    cdef Strips s
+    cdef int64_t i, units, blocks, size
+    cdef int threads = strip_threads(g)
+    cdef char* desks
+    if not cut(&s, g, kind, sizeof(real)) or not all_finite(w, g.o * g.cg * g.taps):
+        return UNSUITED
+    desks = open_desks(&s, 0, threads, &size)
+    if desks == NULL:
+        return NO_MEMORY
+    units = s.count * g.n * g.groups
+    blocks = min(units, <int64_t>(8 * threads if threads > 1 else 1))
+    for i in prange(blocks, schedule="dynamic", num_threads=threads):
+        strip_units(&s, g, source, w, b, out, desks + omp_get_thread_num() * size, units * i // blocks,
+                    units * (i + 1) // blocks)
+    free(desks)
+    return DONE
+
+
+cdef bint strips_pay(const Geometry* g, Kind kind) noexcept nogil:
+    """Whether strips beat taps: few channels to sum over, and for the transposes few to either side.
+
+    Measured on one core with one to eight channels per group, kernels of 3 to 31 cells a side, strides 1 and 2, rows of 7 to
+    16000, ranks 1 to 3: forward ahead up to four channels, whatever the outputs; conv_weight and conv_input ahead while
+    both sides of a group are that narrow. Spreading y_bar over a longer stride would be mostly zeros.
+    """
+    if kind == CONV:
+        return g.cg <= 4
+    return g.cg <= 4 and g.og <= 4 and (kind == CONV_WEIGHT or g.stride[g.rank - 1] <= 2)
+
+
+cdef int strip_threads(const Geometry* g) noexcept nogil:
+    return threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
+
+
+cdef int strips_conv(const Geometry* g, const real* x, const real* w, const real* b, real* y) noexcept nogil:
+    return strips_run(CONV, g, x, w, b, y)
+
+
+cdef int strips_conv_input(const Geometry* g, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
+    return strips_run(CONV_INPUT, g, y_bar, w, <const real*>NULL, x_bar)
+
+
+cdef void strip_weights(const Strips* s, const Geometry* g, const real* x, const real* y_bar, real* w_bar,
+                        char* memory, int64_t first, int64_t stop) noexcept nogil:
+    """w_bar of the input channels first..stop: strips, then samples, in order."""
+    cdef int64_t loose = (s.width + s.lanes - 1) // s.lanes * s.lanes, rows = s.height * s.rest // s.width
+    cdef int64_t strip, n, c, i, o, taps = g.taps * s.lanes
+    cdef const real* y
+    cdef real* sums
+    cdef Desk d
+    for strip in range(s.count):
+        d = desk_at(s, g, memory, strip, loose * rows * sizeof(real))
+        sums = <real*>d.rest + loose * rows
+        if strip == 0:
+            memset(sums, 0, (stop - first) * g.og * taps * sizeof(real))
+        for n in range(g.n):
+            for c in range(first, stop):
+                fill_strip(&d.plan.copies, x + (n * g.c + c) * g.cells, <real*>d.strip)
+                for i in range(g.og):
+                    o = c // g.cg * g.og + i
+                    y = y_bar + (n * g.o + o) * g.outs + d.plan.begin
+                    if d.plan.sweeps[0].width % s.lanes:
+                        loosen(<real*>d.rest, y, d.plan.sweeps[0].width, d.plan.height * s.rest // d.plan.sweeps[0].width)
+                        y = <const real*>d.rest
+                    gauge(d.plan.sweeps, <const real*>d.strip, y, sums + ((c - first) * g.og + i) * taps)
+    for c in range(first, stop):
+        for i in range(g.og):
+            o = c // g.cg * g.og + i
+            settle(<const real*>sums + ((c - first) * g.og + i) * taps, g.taps, w_bar + (o * g.cg + c % g.cg) * g.taps)
+
+
+cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
+    cdef Strips s
+    cdef int64_t i, blocks, size, rest, sums
+    cdef int threads = strip_threads(g)
+    cdef char* desks
+    if not cut(&s, g, CONV_WEIGHT, sizeof(real)):
+        return UNSUITED
+    sums = g.og * g.taps * LNN_BYTES
+    blocks = min(g.c, max(<int64_t>(4 * threads if threads > 1 else 1), g.c * sums // SUMS + 1))
+    sums *= (g.c + blocks - 1) // blocks
+    rest = (s.width + s.lanes - 1) // s.lanes * LNN_BYTES * (s.height * s.rest // s.width)
+    if sums > LARGEST:
+        return UNSUITED
+    desks = open_desks(&s, rest + sums, threads, &size)
+    if desks == NULL:
+        return NO_MEMORY
+    for i in prange(blocks, schedule="dynamic", num_threads=threads):
+        strip_weights(&s, g, x, y_bar, w_bar, desks + omp_get_thread_num() * size, g.c * i // blocks,
+                      g.c * (i + 1) // blocks)
+    free(desks)
+    return DONE if all_finite(<const real*>w_bar, g.o * g.cg * g.taps) else SPOILT

@@ -5,6 +5,7 @@ The kernels choose for themselves ("auto"). `algorithm` forces one, for tests an
 ============  =====================================================================================
 "taps"        a product over kernel cells on padded planes; nothing is unfolded (``lean_nn_c/taps.pyx``)
 "winograd"    products of transformed tiles: 3 × 3, stride 1; conv_weight takes taps (``winograd.pyx``)
+"strips"      few channels, a small padded copy at a time; where none fits, "direct" (``direct.pyx``)
 "direct"      the definition, tap by tap (``lean_nn_c/direct.pyx``)
 "im2col"      ``unfold`` (or ``fold``) and a matrix product, one sample at a time
 ============  =====================================================================================
@@ -29,7 +30,7 @@ Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 Sizes = tuple[Ints, Ints, Ints, Ints, Ints, Ints]
 
-ALGORITHMS = ("auto", "taps", "winograd", "direct", "im2col")
+ALGORITHMS = ("auto", "taps", "winograd", "strips", "direct", "im2col")
 _chosen: ContextVar[str] = ContextVar("conv_algorithm", default="auto")
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lean_nn_c import conv as kernel
 from lean_nn_c import threads
 
-ALGORITHMS = ("taps", "direct")
+ALGORITHMS = ("taps", "strips", "direct")
 DTYPES = (np.float32, np.float64)
 
 

@@ -1,0 +1,364 @@
+"""Strips: convolution of few channels without planes of the whole image.
+
+Where each output has few terms, the padded planes of _planes.pxd cost as much as the arithmetic. Here the outputs are cut along
+the first axis into strips of `height`, and only what one strip of one sample and group reads is copied: padded and
+split by phase as _planes.pxd says (the strip is the planes of a smaller geometry), but a few kilobytes that stay in the first-level
+cache. The padding is written once; further samples and groups overwrite the real cells alone. A plan per strip lists the
+rows to copy (lnn_copies), and per output class the terms and the vectors of outputs (lnn_sweep; strips.h).
+
+conv         one class. Terms: (channel, tap) of the group.
+conv_input   a strip of y_bar. On the axes before the last, one class per residue of the stride, as in _planes.pxd: only the taps of
+             that residue are terms. On the last axis y_bar is spread out with stride - 1 zeros between its cells; then
+             all its taps count and neighbouring outputs are stored together.
+conv_weight  a strip of x, and y_bar in rows of whole vectors. A vector of sums per tap, over strips, then samples, then rows.
+
+A padding zero meets every weight: the caller sees to it that those are finite (for conv_weight: looks at the result).
+
+Memory per thread: the strip, at most LARGEST bytes, and plans of at most MOST rows, vectors and terms, 16 bytes each.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
+from lean_nn_c._planes cimport Planes, period, planes_of_image, planes_of_output, reach
+from lean_nn_c._simd cimport LNN_BYTES
+from lean_nn_c._types cimport real
+
+cdef extern from "strips.h" nogil:
+    enum:
+        LNN_PHASES
+
+    ctypedef struct lnn_copies:
+        int64_t rows
+        int64_t* src
+        int64_t* dst
+        int64_t phases, plane, step, spread
+        int64_t first[LNN_PHASES]
+        int64_t low[LNN_PHASES]
+        int64_t count[LNN_PHASES]
+
+    ctypedef struct lnn_sweep:
+        int64_t terms
+        int64_t* a
+        int64_t* b
+        int64_t vectors
+        int64_t* at
+        int64_t* to
+        int64_t width, limit
+
+    void lnn_fill_strip_f32(const lnn_copies* c, const float* source, float* strip) noexcept
+    void lnn_fill_strip_f64(const lnn_copies* c, const double* source, double* strip) noexcept
+    void lnn_loosen_f32(float* dst, const float* src, int64_t width, int64_t rows) noexcept
+    void lnn_loosen_f64(double* dst, const double* src, int64_t width, int64_t rows) noexcept
+    void lnn_sweep_rows_f32(int mr, const lnn_sweep* s, const float** w, const float* strip, const float* start,
+                            float* out, Py_ssize_t ldo) noexcept
+    void lnn_sweep_rows_f64(int mr, const lnn_sweep* s, const double** w, const double* strip, const double* start,
+                            double* out, Py_ssize_t ldo) noexcept
+    void lnn_gauge_f32(const lnn_sweep* s, const float* strip, const float* y, float* sums) noexcept
+    void lnn_gauge_f64(const lnn_sweep* s, const double* strip, const double* y, double* sums) noexcept
+    void lnn_settle_f32(const float* sums, int64_t n, float* out) noexcept
+    void lnn_settle_f64(const double* sums, int64_t n, double* out) noexcept
+
+
+cdef enum:
+    HANDY = 20480           # bytes of a strip that leave room in the first-level cache
+    LARGEST = 524288        # bytes of a strip
+    MOST = 16384            # rows, vectors or terms of a strip
+    ABREAST = 8             # most vectors of a tile
+
+
+cdef enum Kind:
+    CONV
+    CONV_INPUT
+    CONV_WEIGHT
+
+
+cdef struct Strips:
+    Kind kind
+    int itemsize
+    int64_t lanes
+    int64_t size, height, count     # cells of the first axis: of the result, of a strip; strips
+    int64_t rest                    # result cells per cell of the first axis (for conv_weight: cells of y_bar)
+    int64_t width                   # of a row of these
+    int64_t channels, classes
+    int64_t cells                   # of the strip, all channels, and a margin that vectors may read
+    int64_t rows, vectors, terms    # room for the plan's lists
+
+
+cdef struct Plan:
+    int64_t strip                   # the one it is for; -1: none yet
+    Planes planes
+    lnn_copies copies
+    lnn_sweep* sweeps               # one per class
+    int64_t begin                   # where the strip's part of a result plane begins
+    int64_t height
+
+
+cdef inline Geometry part_of(const Strips* s, const Geometry* g, int64_t strip) noexcept nogil:
+    """The geometry of one strip."""
+    cdef Geometry part = g[0]
+    cdef int64_t begin = strip * s.height, height = min(s.height, s.size - begin)
+    if s.kind == CONV_INPUT:
+        part.inp[0] = height
+        part.pad[0] = g.pad[0] + begin
+        part.stride[g.rank - 1] = 1             # y_bar is spread out instead
+    else:
+        part.out[0] = height
+        part.pad[0] = g.pad[0] - begin * g.stride[0]
+    return part
+
+
+cdef inline double measure_strip(const Strips* s, const Geometry* part, Planes* p) noexcept nogil:
+    """Lay the strip out; returns its bytes."""
+    cdef double cells = planes_of_output(p, part, s.itemsize) if s.kind == CONV_INPUT else planes_of_image(
+        p, part, s.itemsize)
+    return s.itemsize * cells * s.channels
+
+
+cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noexcept nogil:
+    """Choose the strips' height; False: strips do not suit this geometry."""
+    cdef Geometry part
+    cdef Planes p
+    cdef int i, last = g.rank - 1
+    cdef double bytes, classes = 1
+    cdef int64_t halo, step
+    s.kind, s.itemsize, s.lanes = kind, itemsize, LNN_BYTES // itemsize
+    s.size = g.inp[0] if kind == CONV_INPUT else g.out[0]
+    s.channels = g.og if kind == CONV_INPUT else g.cg if kind == CONV else 1
+    for i in range(last):
+        classes *= g.stride[i] if kind == CONV_INPUT else 1
+    if (s.size == 0 or not 0 < s.channels <= MOST or g.taps > MOST or g.stride[last] > LNN_PHASES or classes > 64):
+        return False
+    s.terms, s.classes = s.channels * g.taps, <int64_t>classes
+    s.rest = (g.cells if kind == CONV_INPUT else g.outs) // s.size
+    if not 0 < s.rest <= MOST or s.terms > MOST:
+        return False
+    s.height = 1
+    part = part_of(s, g, 0)
+    bytes = measure_strip(s, &part, &p)
+    halo, step = reach(&part, 0), part.stride[0] if kind == CONV_INPUT else 1
+    s.height = step * <int64_t>(min(HANDY * (1.0 + halo) / bytes, <double>s.size + halo) - halo)
+    s.height = max(s.height, step * min(2 * min(halo, s.size) + 1, s.size), step)
+    s.height = step * max(min(s.height, MOST // s.rest) // step, <int64_t>1)
+    s.count = (s.size + s.height - 1) // s.height
+    s.height = step * ((s.size + s.count * step - 1) // (s.count * step))
+    s.count = (s.size + s.height - 1) // s.height
+    part = part_of(s, g, 0)
+    if measure_strip(s, &part, &p) > LARGEST:
+        return False
+    s.width = part.inp[last] if kind == CONV_INPUT else part.out[last]
+    s.cells = s.channels * (p.channel + 64) + 4 * s.lanes
+    s.rows = p.channel // p.q[last] + 1
+    s.vectors = s.height * s.rest // s.width * ((s.width + s.lanes - 1) // s.lanes) + ABREAST * s.classes
+    return s.rows <= MOST and s.vectors <= 2 * MOST
+
+
+cdef inline void list_rows(Plan* plan, const Geometry* part, int64_t spread) noexcept nogil:
+    """Which rows of a source plane have real cells, and where they go."""
+    cdef const Planes* p = &plan.planes
+    cdef lnn_copies* c = &plan.copies
+    cdef int64_t at[MAX_RANK]           # strip coordinates of the row
+    cdef int64_t phase[MAX_RANK]
+    cdef int64_t u, offset, scale, dst, rows = p.plane // p.q[p.rank - 1], phases = 1, k, row, f, shift
+    cdef int i, last = p.rank - 1
+    cdef bint inside
+    for i in range(last):
+        phase[i] = 0
+        phases *= p.phases[i]
+    c.rows, c.phases, c.plane, c.step, c.spread = 0, p.phases[last], p.plane, p.step[last], spread
+    for f in range(c.phases):
+        shift = p.shift[last] - f * p.dil[last] % p.step[last]
+        if spread > 1:                  # cell spread*i + shift of the strip is cell i of the source
+            c.first[f] = clip(ceil_div(-shift, spread), 0, p.size[last])
+            c.count[f] = clip(ceil_div(p.q[last] - shift, spread), c.first[f], p.size[last]) - c.first[f]
+            c.low[f] = spread * c.first[f] + shift
+        else:                           # cell i of the strip is cell step*i - shift of the source
+            c.low[f] = clip(ceil_div(shift, c.step), 0, p.q[last])
+            c.count[f] = clip(ceil_div(p.size[last] + shift, c.step), c.low[f], p.q[last]) - c.low[f]
+            c.first[f] = c.step * c.low[f] - shift
+    for k in range(phases):
+        for i in range(last):
+            at[i] = 0
+        for row in range(rows):
+            offset, scale, inside = 0, p.size[last], True
+            for i in range(last - 1, -1, -1):
+                u = p.step[i] * at[i] + phase[i] * p.dil[i] % p.step[i] - p.shift[i]
+                inside = inside and 0 <= u < p.size[i]
+                offset += u * scale
+                scale *= p.size[i]
+            if inside:
+                c.src[c.rows] = offset
+                c.dst[c.rows] = k * c.phases * p.plane + row * p.q[last]
+                c.rows += 1
+            for i in range(last - 1, -1, -1):
+                at[i] += 1
+                if at[i] < p.q[i]:
+                    break
+                at[i] = 0
+        for i in range(last - 1, -1, -1):
+            phase[i] += 1
+            if phase[i] < p.phases[i]:
+                break
+            phase[i] = 0
+
+
+cdef inline void list_vectors(const Strips* s, lnn_sweep* w, int rank, const int64_t* counts, int64_t at,
+                              const int64_t* at_step, int64_t to, const int64_t* to_step) noexcept nogil:
+    """The vectors of the rows with outer coordinates below `counts`, in row-major order."""
+    cdef int64_t i[MAX_RANK]
+    cdef int64_t rows = 1, row, vector, column, overlap
+    cdef int axis, last = rank - 1
+    cdef int64_t width = counts[last]
+    w.width, w.vectors = width, 0
+    for axis in range(last):
+        i[axis] = 0
+        rows *= counts[axis]
+    for row in range(rows):
+        for vector in range((width + s.lanes - 1) // s.lanes):
+            column = vector * s.lanes
+            overlap = min(max(column + s.lanes - width, <int64_t>0), column) if s.kind != CONV_WEIGHT else 0
+            w.at[w.vectors] = at + column - overlap
+            w.to[w.vectors] = to + column - overlap
+            w.vectors += 1
+        for axis in range(last - 1, -1, -1):
+            i[axis] += 1
+            at += at_step[axis]
+            to += to_step[axis]
+            if i[axis] < counts[axis]:
+                break
+            at -= counts[axis] * at_step[axis]
+            to -= counts[axis] * to_step[axis]
+            i[axis] = 0
+    if w.vectors:
+        for axis in range(ABREAST - 1):
+            w.at[w.vectors + axis] = w.at[w.vectors - 1]
+            w.to[w.vectors + axis] = w.to[w.vectors - 1]
+
+
+cdef inline void list_terms(const Strips* s, const Planes* p, const Geometry* part, const int64_t* residue, lnn_sweep* w) noexcept nogil:
+    """Offsets of weight and strip for every (channel, tap); for conv_input the taps of the residues only."""
+    cdef int64_t channel, tap, rest, k, offset, phase
+    cdef int i
+    cdef bint wanted
+    w.terms = 0
+    for channel in range(s.channels):
+        for tap in range(part.taps):
+            rest, offset, phase, wanted = tap, channel * p.channel, p.plane, True
+            for i in range(part.rank - 1, -1, -1):
+                k = rest % part.ker[i]
+                rest //= part.ker[i]
+                if s.kind == CONV_INPUT:
+                    wanted = wanted and k * part.dil[i] % part.stride[i] == residue[i]
+                    offset += (reach(part, i) - k * part.dil[i] // part.stride[i]) * p.pitch[i]
+                else:
+                    offset += k % period(part.stride[i], part.dil[i]) * phase
+                    offset += k * part.dil[i] // part.stride[i] * p.pitch[i]
+                    phase *= p.phases[i]
+            if wanted:
+                w.a[w.terms] = channel * part.taps * (part.cg if s.kind == CONV_INPUT else 1) + tap
+                w.b[w.terms] = offset
+                w.terms += 1
+
+
+cdef inline void list_class(const Strips* s, Plan* plan, const Geometry* part, const int64_t* residue,
+                            lnn_sweep* w) noexcept nogil:
+    """One output class: for conv_input the outer residues it has, else (residue all 0) everything."""
+    cdef int64_t counts[MAX_RANK]
+    cdef int64_t at_step[MAX_RANK]
+    cdef int64_t to_step[MAX_RANK]
+    cdef int64_t at = 0, to = 0, pitch = 1, first, size
+    cdef int i, last = part.rank - 1
+    for i in range(last, -1, -1):
+        size = part.inp[i] if s.kind == CONV_INPUT else part.out[i]
+        counts[i], at_step[i], to_step[i] = size, plan.planes.pitch[i], pitch
+        if s.kind == CONV_INPUT:        # cells first, first + stride, … have this residue
+            first = (residue[i] - part.pad[i] % part.stride[i] + part.stride[i]) % part.stride[i]
+            counts[i] = (size - first + part.stride[i] - 1) // part.stride[i] if first < size else 0
+            at += ((first + part.pad[i]) // part.stride[i] - part.pad[i] // part.stride[i]) * plan.planes.pitch[i]
+            to += first * pitch
+            to_step[i] = pitch * part.stride[i]
+        pitch *= size
+    list_vectors(s, w, part.rank, &counts[0], at, &at_step[0], to, &to_step[0])
+    list_terms(s, &plan.planes, part, residue, w)
+    # a vector longer than its row may spill into the next row of the same class, not of another
+    w.limit = pitch if s.classes == 1 or w.width >= s.lanes else 0
+
+
+cdef inline void make_plan(const Strips* s, const Geometry* g, int64_t strip, Plan* plan) noexcept nogil:
+    """Everything for one strip. The lists of the classes lie one behind the other."""
+    cdef Geometry part = part_of(s, g, strip)
+    cdef int64_t residue[MAX_RANK]
+    cdef int64_t k
+    cdef int i
+    cdef lnn_sweep* w
+    measure_strip(s, &part, &plan.planes)
+    plan.strip, plan.begin = strip, strip * s.height * s.rest
+    plan.height = min(s.height, s.size - strip * s.height)
+    list_rows(plan, &part, g.stride[g.rank - 1] if s.kind == CONV_INPUT else 1)
+    memset(&residue[0], 0, sizeof(residue))
+    for k in range(s.classes):
+        w = plan.sweeps + k
+        if k > 0:
+            w.a, w.b = (w - 1).a + (w - 1).terms, (w - 1).b + (w - 1).terms
+            w.at, w.to = (w - 1).at + (w - 1).vectors + ABREAST, (w - 1).to + (w - 1).vectors + ABREAST
+        list_class(s, plan, &part, &residue[0], w)
+        for i in range(g.rank - 2, -1, -1):
+            residue[i] += 1
+            if residue[i] < part.stride[i]:
+                break
+            residue[i] = 0
+
+
+cdef inline int64_t plan_bytes(const Strips* s) noexcept nogil:
+    return (sizeof(Plan) + s.classes * sizeof(lnn_sweep)
+            + (2 * s.rows + 2 * s.terms + 2 * s.vectors) * <int64_t>sizeof(int64_t))
+
+
+cdef inline void open_plan(const Strips* s, Plan* plan) noexcept nogil:
+    """Give the lists their places behind the plan."""
+    cdef int64_t* ints
+    plan.strip = -1
+    plan.sweeps = <lnn_sweep*>(plan + 1)
+    ints = <int64_t*>(plan.sweeps + s.classes)
+    plan.copies.src, plan.copies.dst = ints, ints + s.rows
+    ints += 2 * s.rows
+    plan.sweeps[0].a, plan.sweeps[0].b = ints, ints + s.terms
+    ints += 2 * s.terms
+    plan.sweeps[0].at, plan.sweeps[0].to = ints, ints + s.vectors
+
+
+cdef inline void fill_strip(const lnn_copies* c, const real* source, real* strip) noexcept nogil:
+    if real is float:
+        lnn_fill_strip_f32(c, source, strip)
+    else:
+        lnn_fill_strip_f64(c, source, strip)
+
+
+cdef inline void loosen(real* dst, const real* src, int64_t width, int64_t rows) noexcept nogil:
+    if real is float:
+        lnn_loosen_f32(dst, src, width, rows)
+    else:
+        lnn_loosen_f64(dst, src, width, rows)
+
+
+cdef inline void sweep_rows(int mr, const lnn_sweep* s, const real** w, const real* strip, const real* start,
+                            real* out, int64_t ldo) noexcept nogil:
+    if real is float:
+        lnn_sweep_rows_f32(mr, s, w, strip, start, out, ldo)
+    else:
+        lnn_sweep_rows_f64(mr, s, w, strip, start, out, ldo)
+
+
+cdef inline void gauge(const lnn_sweep* s, const real* strip, const real* y, real* sums) noexcept nogil:
+    if real is float:
+        lnn_gauge_f32(s, strip, y, sums)
+    else:
+        lnn_gauge_f64(s, strip, y, sums)
+
+
+cdef inline void settle(const real* sums, int64_t n, real* out) noexcept nogil:
+    if real is float:
+        lnn_settle_f32(sums, n, out)
+    else:
+        lnn_settle_f64(sums, n, out)

@@ -1,0 +1,258 @@
+/* The registers' part of strips.h for the type LNN_T; names end in LNN_SUFFIX. Included by strips.h alone. */
+
+#define T LNN_T
+#define LANES (LNN_BYTES / LNN_SIZE)
+#define V LNN_NAME(lnn_v)
+#define VU LNN_NAME(lnn_vu)
+#define INTS LNN_NAME(lnn_ints)
+#define SHORT (16 / LNN_SIZE)
+#define H LNN_NAME(lnn_h)
+
+typedef T H __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));     /* a short vector, anywhere in memory */
+typedef LNN_INT LNN_NAME(lnn_short_ints) __attribute__((vector_size(16)));
+
+#if LNN_SIZE == 8
+#define EVENS_SHORT(a, b) LNN_MIX(a, b, LNN_NAME(lnn_short_ints), 0, 3)
+#else
+#define EVENS_SHORT(a, b) LNN_MIX(a, b, LNN_NAME(lnn_short_ints), 0, 2, 5, 7)
+#endif
+
+/* EVENS: cells 0, 2, 4, … of 2*LANES - 1 neighbours; `a` begins at the first, `b` at the LANES-th, so that nothing beyond is read.
+ * LOW and HIGH: the halves of a vector interleaved with another. */
+#if LNN_BYTES / LNN_SIZE == 2
+#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 3)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 2)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 1, 3)
+#elif LNN_BYTES / LNN_SIZE == 4
+#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2, 5, 7)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 4, 1, 5)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 2, 6, 3, 7)
+#elif LNN_BYTES / LNN_SIZE == 8
+#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2, 4, 6, 9, 11, 13, 15)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#endif
+
+/* n cells, fewer than a vector: two pieces that overlap. */
+LNN_INLINE void LNN_NAME(lnn_copy_few)(T *dst, const T *src, ptrdiff_t n)
+{
+    char *to = (char *)dst;
+    const char *from = (const char *)src;
+    const ptrdiff_t bytes = n * (ptrdiff_t)sizeof(T);
+#define PIECES(size) if (bytes >= size) { \
+        char head[size], tail[size]; \
+        memcpy(head, from, size); memcpy(tail, from + bytes - size, size); \
+        memcpy(to, head, size); memcpy(to + bytes - size, tail, size); \
+        return; \
+    }
+    PIECES(32)
+    PIECES(16)
+    PIECES(8)
+#undef PIECES
+    if (n) *dst = *src;
+}
+
+LNN_INLINE void LNN_NAME(lnn_copy_row)(T *dst, const T *src, ptrdiff_t n)
+{
+    if (n < LANES) {
+        LNN_NAME(lnn_copy_few)(dst, src, n);
+        return;
+    }
+    for (ptrdiff_t i = 0; i < n - LANES; i += LANES) *(VU *)(dst + i) = *(const VU *)(src + i);
+    *(VU *)(dst + n - LANES) = *(const VU *)(src + n - LANES);
+}
+
+/* dst[i] = src[step*i] */
+LNN_INLINE void LNN_NAME(lnn_gather_row)(T *dst, const T *src, ptrdiff_t n, ptrdiff_t step)
+{
+    if (step == 2 && n >= LANES)
+        for (ptrdiff_t i = 0;; i = i + LANES < n - LANES ? i + LANES : n - LANES) {
+            const V a = *(const VU *)(src + 2 * i), b = *(const VU *)(src + 2 * i + LANES - 1);
+            *(VU *)(dst + i) = EVENS(a, b);
+            if (i == n - LANES) return;
+        }
+    if (step == 2 && n >= SHORT)
+        for (ptrdiff_t i = 0;; i = i + SHORT < n - SHORT ? i + SHORT : n - SHORT) {
+            const H a = *(const H *)(src + 2 * i), b = *(const H *)(src + 2 * i + SHORT - 1);
+            *(H *)(dst + i) = EVENS_SHORT(a, b);
+            if (i == n - SHORT) return;
+        }
+    for (ptrdiff_t i = 0; i < n; i++) dst[i] = src[step * i];
+}
+
+/* dst[step*i] = src[i]; what lies between is zero already, and may be made zero again, also behind the last. */
+LNN_INLINE void LNN_NAME(lnn_spread_row)(T *dst, const T *src, ptrdiff_t n, ptrdiff_t step)
+{
+    const V zero = (V){0};
+    if (step != 2 || n < LANES) {
+        for (ptrdiff_t i = 0; i < n; i++) dst[step * i] = src[i];
+        return;
+    }
+    for (ptrdiff_t i = 0;; i = i + LANES < n - LANES ? i + LANES : n - LANES) {
+        const V a = *(const VU *)(src + i);
+        *(VU *)(dst + 2 * i) = LOW(a, zero);
+        *(VU *)(dst + 2 * i + LANES) = HIGH(a, zero);
+        if (i == n - LANES) return;
+    }
+}
+
+/* The real cells of one channel into their places. Rows ascend in the strip. */
+static __attribute__((noinline)) void LNN_NAME(lnn_fill_strip)(const lnn_copies *c, const T *source, T *strip)
+{
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t f = 0; f < c->phases; f++) {
+            const T *from = source + c->src[r] + c->first[f];
+            T *to = strip + c->dst[r] + f * c->plane + c->low[f];
+            if (c->spread > 1) LNN_NAME(lnn_spread_row)(to, from, c->count[f], c->spread);
+            else if (c->step > 1) LNN_NAME(lnn_gather_row)(to, from, c->count[f], c->step);
+            else LNN_NAME(lnn_copy_row)(to, from, c->count[f]);
+        }
+}
+
+/* Rows of `width` cells side by side into rows of whole vectors, whose ends are zero already. */
+static void LNN_NAME(lnn_loosen)(T *dst, const T *src, int64_t width, int64_t rows)
+{
+    const int64_t pitch = (width + LANES - 1) / LANES * LANES;
+    for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_copy_row)(dst + r * pitch, src + r * width, width);
+}
+
+/* A tile of rows shorter than a vector: nv vectors of mr rows, in the order of their places. */
+static __attribute__((noinline)) void LNN_NAME(lnn_store_short)(int mr, int nv, const V *part, const lnn_sweep *s,
+                                                                const int64_t *to, T *out, ptrdiff_t ldo)
+{
+    for (int v = 0; v < nv; v++)
+        for (int m = 0; m < mr; m++) {
+            T *place = out + m * ldo + to[v];
+            if (to[v] + LANES <= s->limit) *(VU *)place = part[m * nv + v];
+            else LNN_NAME(lnn_copy_few)(place, (const T *)(part + m * nv + v), s->width);
+        }
+}
+
+/* Every vector of the sweep for mr rows of weights: out[m*ldo + to] = start[m] + sum_k w[m][a[k]] * strip[at + b[k]]. */
+LNN_INLINE void LNN_NAME(lnn_sweep_body)(const int mr, const int nv, const lnn_sweep *s, const T *const *w,
+                                         const T *strip, const T *start, T *out, ptrdiff_t ldo)
+{
+    const ptrdiff_t terms = s->terms, vectors = s->vectors;
+    const int64_t *const sa = s->a, *const sb = s->b;
+    const int whole = s->width >= LANES;
+    const T *row[LNN_ROWS];
+    T first[LNN_ROWS];
+#pragma GCC unroll 8
+    for (int m = 0; m < mr; m++) {
+        row[m] = w[m];
+        first[m] = start ? start[m] : 0;
+    }
+    for (ptrdiff_t i = 0; i < vectors; i += nv) {
+        const int64_t *const at = s->at + i, *const to = s->to + i;
+        const T *place[8];
+        V acc[LNN_ROWS][8];
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++) {
+            place[v] = strip + at[v];
+#pragma GCC unroll 8
+            for (int m = 0; m < mr; m++) acc[m][v] = (V){0} + first[m];
+        }
+        for (ptrdiff_t k = 0; k < terms; k++) {
+            const int64_t ak = sa[k], bk = sb[k];
+            if (mr < nv) {                  /* the weights in registers, the strip one by one */
+                T a[LNN_ROWS];
+#pragma GCC unroll 8
+                for (int m = 0; m < mr; m++) a[m] = row[m][ak];
+#pragma GCC unroll 8
+                for (int v = 0; v < nv; v++) {
+                    const V x = *(const VU *)(place[v] + bk);
+#pragma GCC unroll 8
+                    for (int m = 0; m < mr; m++) acc[m][v] += a[m] * x;
+                }
+            } else {                        /* the other way round */
+                V x[8];
+#pragma GCC unroll 8
+                for (int v = 0; v < nv; v++) x[v] = *(const VU *)(place[v] + bk);
+#pragma GCC unroll 8
+                for (int m = 0; m < mr; m++) {
+                    const T a = row[m][ak];
+#pragma GCC unroll 8
+                    for (int v = 0; v < nv; v++) acc[m][v] += a * x[v];
+                }
+            }
+        }
+        if (whole) {
+#pragma GCC unroll 8
+            for (int v = 0; v < nv; v++)
+#pragma GCC unroll 8
+                for (int m = 0; m < mr; m++) *(VU *)(out + m * ldo + to[v]) = acc[m][v];
+        } else {
+            V part[LNN_ROWS * 8];
+#pragma GCC unroll 8
+            for (int m = 0; m < mr; m++)
+#pragma GCC unroll 8
+                for (int v = 0; v < nv; v++) part[m * nv + v] = acc[m][v];
+            LNN_NAME(lnn_store_short)(mr, nv, part, s, to, out, ldo);
+        }
+    }
+}
+
+static __attribute__((noinline)) void LNN_NAME(lnn_sweep_rows)(int mr, const lnn_sweep *s, const T *const *w,
+                                                               const T *strip, const T *start, T *out, ptrdiff_t ldo)
+{
+#define CASE(m, v) case m: LNN_NAME(lnn_sweep_body)(m, v, s, w, strip, start, out, ldo); return
+    switch (mr) {
+        CASE(1, 8); CASE(2, 6); CASE(3, 4); CASE(4, 3); CASE(5, 2); CASE(6, 2);
+    }
+#undef CASE
+}
+
+/* sums[t] += the vectors of y times the strip's under tap t, t < nt. */
+LNN_INLINE void LNN_NAME(lnn_gauge_body)(const int nt, const lnn_sweep *s, const int64_t *tap, const T *strip, const T *y,
+                                         T *sums)
+{
+    const T *place[9];
+    V acc[9];
+#pragma GCC unroll 9
+    for (int t = 0; t < nt; t++) {
+        place[t] = strip + tap[t];
+        acc[t] = *(const VU *)(sums + t * LANES);
+    }
+    for (int64_t i = 0; i < s->vectors; i++) {
+        const V yv = *(const VU *)(y + i * LANES);
+        const int64_t at = s->at[i];
+#pragma GCC unroll 9
+        for (int t = 0; t < nt; t++) acc[t] += yv * *(const VU *)(place[t] + at);
+    }
+#pragma GCC unroll 9
+    for (int t = 0; t < nt; t++) *(VU *)(sums + t * LANES) = acc[t];
+}
+
+/* All taps of a strip, nine at a time. */
+static __attribute__((noinline)) void LNN_NAME(lnn_gauge)(const lnn_sweep *s, const T *strip, const T *y, T *sums)
+{
+    for (int64_t t = 0; t < s->terms; t += 9) {
+#define CASE(n) case n: LNN_NAME(lnn_gauge_body)(n, s, s->b + t, strip, y, sums + t * LANES); break
+        switch (s->terms - t < 9 ? s->terms - t : 9) {
+            CASE(1); CASE(2); CASE(3); CASE(4); CASE(5); CASE(6); CASE(7); CASE(8); CASE(9);
+        }
+#undef CASE
+    }
+}
+
+/* out[t] = the lanes of sums[t], in a fixed order. */
+static void LNN_NAME(lnn_settle)(const T *sums, int64_t n, T *out)
+{
+    for (int64_t t = 0; t < n; t++) out[t] = LNN_NAME(lnn_lanes)(*(const VU *)(sums + t * LANES));
+}
+
+#undef EVENS
+#undef EVENS_SHORT
+#undef SHORT
+#undef H
+#undef LOW
+#undef HIGH
+#undef INTS
+#undef T
+#undef LANES
+#undef V
+#undef VU
