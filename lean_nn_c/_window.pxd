@@ -1,7 +1,7 @@
 """Windows of any rank: tables per axis, and cursors over the rows of a window's box.
 
 A kernel is N-D outside and 1-D inside: a cursor walks the rows (all axes but the last) that a window covers, the
-kernel walks the last axis. `RowCursor` goes from an output row to the input rows under it, `CoverCursor` from an
+kernel walks the last axis. A `Band` is a run of output rows that differ in place only. `RowCursor` goes from an output row to the input rows under it, `CoverCursor` from an
 input row to the output rows above it.
 """
 
@@ -25,6 +25,15 @@ cdef extern from "pool_window.h" nogil:
         const int64_t* begin
         const int64_t* low
         const int64_t* high
+    ctypedef struct Band "lnn_band":
+        const Axis* axis
+        int64_t p0, p1
+        const int64_t* rows
+        int64_t n_rows
+        int64_t run, advance, places
+        int64_t wrap, height
+        int64_t before, after
+        int64_t room
     void lnn_inside(Axis*)
 
 cdef enum:
@@ -155,6 +164,31 @@ cdef inline int64_t list_rows(RowCursor* c, const Windows* w, int64_t* offsets, 
         offsets[i] = c.offset
         next_row(c, w)
     return n
+
+
+cdef inline void start_band(
+    Band* band, const Windows* w, int64_t planes, int64_t row, int64_t end, int64_t p0, int64_t p1
+) noexcept nogil:
+    """Outputs `p0` to `p1` of output row `row` (counted over all planes) and of those before `end` that are alike."""
+    cdef int64_t plane = row // w.out_rows, p = row - plane * w.out_rows
+    cdef const Axis* above = &w.axis[w.rank - 2] if w.rank > 1 else NULL
+    band.axis = &w.axis[w.rank - 1]
+    band.p0, band.p1 = p0, p1
+    band.before, band.after = plane * w.in_cells, (planes - plane) * w.in_cells
+    band.room = (end - row - 1) * band.axis.outputs + p1
+    band.height, band.wrap = w.out_rows, w.out_rows - p
+    if w.rank == 1:
+        band.run, band.advance, band.places = end - row, w.in_cells, 0
+        return
+    p %= above.outputs
+    band.run, band.advance, band.places = 1, above.stride * above.pitch, above.stride * above.pitch
+    if above.inside_low <= p < above.inside_high:
+        band.run = min(above.inside_high - p, end - row)
+        # windows that fill the plane: the next plane's go on at the same distance
+        if w.rank == 2 and above.inside_high - above.inside_low == above.outputs and (
+            above.outputs * above.stride == above.size
+        ):
+            band.run = end - row
 
 
 cdef inline bint whole(const Windows* w) noexcept nogil:

@@ -12,7 +12,9 @@ from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, int64_t
 
 from lean_nn_c._types cimport real
-from lean_nn_c._window cimport Axis, RowCursor, Windows, list_rows, next_row, planes_of, start_rows, whole
+from lean_nn_c._window cimport (
+    Axis, Band, RowCursor, Windows, list_rows, next_row, planes_of, start_band, start_rows, whole,
+)
 from lean_nn_c.threads cimport threads_for
 
 cdef extern from "pool_rows.h" nogil:
@@ -22,10 +24,8 @@ cdef extern from "pool_rows.h" nogil:
     bint lnn_tiles_fit(const Axis*, int64_t)
     int64_t lnn_max_all_f32(const float*, int64_t)
     int64_t lnn_max_all_f64(const double*, int64_t)
-    void lnn_max_row_f32(
-        const float*, const float*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, float*, int64_t*)
-    void lnn_max_row_f64(
-        const double*, const double*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, double*, int64_t*)
+    void lnn_max_band_f32(const float*, const Band*, float*, int64_t*)
+    void lnn_max_band_f64(const double*, const Band*, double*, int64_t*)
 
 cdef enum:
     BLOCK = 4096                 # outputs of a long row that one thread computes at a time
@@ -62,39 +62,33 @@ cdef void max_cells(
         next_row(rows, w)
 
 
-cdef void max_piece(
-    const real* x, const real* x_end, const Windows* w, bint tiled, int64_t row, int64_t p0, int64_t p1,
+cdef void max_rows(
+    const real* x, const Windows* w, int64_t planes, bint tiled, int64_t row, int64_t end, int64_t p0, int64_t p1,
     real* y, int64_t* idx,
 ) noexcept nogil:
-    """Outputs `p0` to `p1` of one output row."""
+    """Outputs `p0` to `p1` of the output rows `row` to `end`, counted over all planes."""
     cdef RowCursor rows
     cdef int64_t[LNN_ROWS] offsets
-    cdef int64_t n
-    start_rows(&rows, w, row)
-    if tiled and 0 < rows.left <= LNN_ROWS:
-        n = list_rows(&rows, w, offsets, LNN_ROWS)
-        if real is float:
-            lnn_max_row_f32(x, x_end, offsets, n, &w.axis[w.rank - 1], p0, p1, y, idx)
-        else:
-            lnn_max_row_f64(x, x_end, offsets, n, &w.axis[w.rank - 1], p0, p1, y, idx)
-        return
-    max_cells(x, w, &rows, p0, p1, y, idx)
-
-
-cdef void max_rows(
-    const real* x, const real* x_end, const Windows* w, bint tiled, int64_t row, int64_t end, real* y, int64_t* idx,
-) noexcept nogil:
-    """Whole output rows `row` to `end`, counted over all planes."""
-    cdef int64_t outputs = w.axis[w.rank - 1].outputs, plane = row // w.out_rows, r = row - plane * w.out_rows
+    cdef Band band
+    cdef const real* plane
+    cdef real* values
+    cdef int64_t* places
     while row < end:
-        max_piece(
-            x + plane * w.in_cells, x_end, w, tiled, r, 0, outputs, y + row * outputs,
-            idx + row * outputs if idx != NULL else NULL)
-        row += 1
-        r += 1
-        if r == w.out_rows:
-            r = 0
-            plane += 1
+        start_rows(&rows, w, row % w.out_rows)
+        plane = x + row // w.out_rows * w.in_cells
+        values = y + row * w.axis[w.rank - 1].outputs
+        places = idx + row * w.axis[w.rank - 1].outputs if idx != NULL else NULL
+        if tiled and 0 < rows.left <= LNN_ROWS:
+            start_band(&band, w, planes, row, end, p0, p1)
+            band.rows, band.n_rows = offsets, list_rows(&rows, w, offsets, LNN_ROWS)
+            if real is float:
+                lnn_max_band_f32(plane, &band, values, places)
+            else:
+                lnn_max_band_f64(plane, &band, values, places)
+            row += band.run
+        else:
+            max_cells(plane, w, &rows, p0, p1, values, places)
+            row += 1
 
 
 cdef void max_whole(const real* x, int64_t cells, real* y, int64_t* idx) noexcept nogil:
@@ -114,24 +108,20 @@ cdef void max_planes(const real* x, real* y, int64_t* idx, const Windows* w, int
     cdef int64_t rows = planes * w.out_rows
     cdef int64_t group = max(1, GROUP // outputs), groups = (rows + group - 1) // group
     # the row kernels count a plane's cells in 32 bits
-    cdef bint tiled = w.in_cells <= INT32_MAX and lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
-    cdef const real* x_end = x + planes * w.in_cells
+    cdef bint tiled = w.in_cells <= INT32_MAX // 2 and lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
     cdef int threads = threads_for(rows * outputs * w.box)
-    cdef int64_t unit, row, p0, at
+    cdef int64_t unit, p0
     if whole(w):
         for unit in prange(planes, schedule="static", num_threads=threads):
             max_whole(x + unit * w.in_cells, w.in_cells, y + unit, idx + unit if idx != NULL else NULL)
     elif blocks == 1:
         for unit in prange(groups, schedule="static", num_threads=threads):
-            max_rows(x, x_end, w, tiled, unit * group, min((unit + 1) * group, rows), y, idx)
+            max_rows(x, w, planes, tiled, unit * group, min((unit + 1) * group, rows), 0, outputs, y, idx)
     else:
         for unit in prange(rows * blocks, schedule="static", num_threads=threads):
-            row = unit // blocks
             p0 = unit % blocks * BLOCK
-            at = row * outputs
-            max_piece(
-                x + row // w.out_rows * w.in_cells, x_end, w, tiled, row % w.out_rows, p0,
-                min(p0 + BLOCK, outputs), y + at, idx + at if idx != NULL else NULL)
+            max_rows(
+                x, w, planes, tiled, unit // blocks, unit // blocks + 1, p0, min(p0 + BLOCK, outputs), y, idx)
 
 
 def max_pool(

@@ -13,8 +13,8 @@ from libc.string cimport memcpy
 
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
-    Axis, CoverCursor, RowCursor, Windows, list_rows, next_cover, next_row, planes_of, seek, start_cover,
-    start_rows, whole,
+    Axis, Band, CoverCursor, RowCursor, Windows, list_rows, next_cover, next_row, planes_of, seek, start_band,
+    start_cover, start_rows, whole,
 )
 from lean_nn_c.threads cimport threads_for
 
@@ -27,12 +27,8 @@ cdef extern from "pool_rows.h" nogil:
     bint lnn_spread_fits(const Axis*)
     float lnn_sum_all_f32(const float*, int64_t)
     double lnn_sum_all_f64(const double*, int64_t)
-    void lnn_average_row_f32(
-        const float*, const float*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, float,
-        const int64_t*, float*)
-    void lnn_average_row_f64(
-        const double*, const double*, const int64_t*, int64_t, const Axis*, int64_t, int64_t, double,
-        const int64_t*, double*)
+    void lnn_average_band_f32(const float*, const Band*, float, const int64_t*, float*)
+    void lnn_average_band_f64(const double*, const Band*, double, const int64_t*, double*)
     void lnn_spread_row_f32(
         const float*, const int64_t*, const float*, int64_t, const Axis*, const int64_t*, int64_t, int64_t, float*)
     void lnn_spread_row_f64(
@@ -95,40 +91,32 @@ cdef void average_cells(
         y[p] = y[p] / (outer * <real>(max(1, inner[p]) if inner != NULL else 1))
 
 
-cdef void average_piece(
-    const real* x, const real* x_end, const Windows* w, bint tiled, int64_t row, int64_t p0, int64_t p1,
+cdef void average_rows(
+    const real* x, const Windows* w, int64_t planes, bint tiled, int64_t row, int64_t end, int64_t p0, int64_t p1,
     Divisor by, real* y,
 ) noexcept nogil:
-    """Outputs `p0` to `p1` of one output row."""
+    """Outputs `p0` to `p1` of the output rows `row` to `end`, counted over all planes."""
     cdef RowCursor rows
     cdef int64_t[LNN_ROWS] offsets
-    cdef int64_t n
+    cdef Band band
     cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef const real* plane
     cdef double outer
-    start_rows(&rows, w, row)
-    if tiled and 0 < rows.left <= LNN_ROWS:
-        outer = outer_divisor(rows.divisor, rows.count, by)
-        n = list_rows(&rows, w, offsets, LNN_ROWS)
-        if real is float:
-            lnn_average_row_f32(x, x_end, offsets, n, axis, p0, p1, <float>outer, inner_table(axis, by), y)
-        else:
-            lnn_average_row_f64(x, x_end, offsets, n, axis, p0, p1, outer, inner_table(axis, by), y)
-        return
-    average_cells(x, w, &rows, p0, p1, by, y)
-
-
-cdef void average_rows(
-    const real* x, const real* x_end, const Windows* w, bint tiled, int64_t row, int64_t end, Divisor by, real* y,
-) noexcept nogil:
-    """Whole output rows `row` to `end`, counted over all planes."""
-    cdef int64_t outputs = w.axis[w.rank - 1].outputs, plane = row // w.out_rows, r = row - plane * w.out_rows
     while row < end:
-        average_piece(x + plane * w.in_cells, x_end, w, tiled, r, 0, outputs, by, y + row * outputs)
-        row += 1
-        r += 1
-        if r == w.out_rows:
-            r = 0
-            plane += 1
+        start_rows(&rows, w, row % w.out_rows)
+        plane = x + row // w.out_rows * w.in_cells
+        if tiled and 0 < rows.left <= LNN_ROWS:
+            outer = outer_divisor(rows.divisor, rows.count, by)
+            start_band(&band, w, planes, row, end, p0, p1)
+            band.rows, band.n_rows = offsets, list_rows(&rows, w, offsets, LNN_ROWS)
+            if real is float:
+                lnn_average_band_f32(plane, &band, <float>outer, inner_table(axis, by), y + row * axis.outputs)
+            else:
+                lnn_average_band_f64(plane, &band, outer, inner_table(axis, by), y + row * axis.outputs)
+            row += band.run
+        else:
+            average_cells(plane, w, &rows, p0, p1, by, y + row * axis.outputs)
+            row += 1
 
 
 cdef inline real sum_whole(const real* x, int64_t cells) noexcept nogil:
@@ -148,9 +136,8 @@ cdef void average_planes(const real* x, real* y, const Windows* w, int64_t plane
     cdef int64_t rows = planes * w.out_rows
     cdef int64_t group = max(1, GROUP // outputs), groups = (rows + group - 1) // group
     cdef bint tiled = lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
-    cdef const real* x_end = x + planes * w.in_cells
     cdef int threads = threads_for(rows * outputs * w.box)
-    cdef int64_t unit, row, p0
+    cdef int64_t unit, p0
     cdef real divisor
     if whole(w):
         divisor = <real>whole_divisor(w, by)
@@ -158,14 +145,12 @@ cdef void average_planes(const real* x, real* y, const Windows* w, int64_t plane
             y[unit] = sum_whole(x + unit * w.in_cells, w.in_cells) / divisor
     elif blocks == 1:
         for unit in prange(groups, schedule="static", num_threads=threads):
-            average_rows(x, x_end, w, tiled, unit * group, min((unit + 1) * group, rows), by, y)
+            average_rows(x, w, planes, tiled, unit * group, min((unit + 1) * group, rows), 0, outputs, by, y)
     else:
         for unit in prange(rows * blocks, schedule="static", num_threads=threads):
-            row = unit // blocks
             p0 = unit % blocks * BLOCK
-            average_piece(
-                x + row // w.out_rows * w.in_cells, x_end, w, tiled, row % w.out_rows, p0,
-                min(p0 + BLOCK, outputs), by, y + row * outputs)
+            average_rows(
+                x, w, planes, tiled, unit // blocks, unit // blocks + 1, p0, min(p0 + BLOCK, outputs), by, y)
 
 
 def avg_pool(

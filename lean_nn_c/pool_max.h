@@ -1,22 +1,13 @@
-/* Maximum along a row; see pool_rows.h. */
+/* Maximum along the rows of a band; see pool_rows.h. */
 
-/* Put a tile of `n` outputs from p on; `at` are places counted from each lane's own first tap. */
-LNN_INLINE void T(lnn_put_max)(T(lnn_v) best, T(lnn_i) at, int64_t from, const int64_t stride, const int want,
-                               int64_t p, int64_t n, real *y, int64_t *idx) {
-    real values[LANES];
-    whole places[LANES];
-    best = T(lnn_sorted)(best, stride);
-    memcpy(values, &best, sizeof best);
-    if (n == LANES) memcpy(y + p, values, sizeof values);
-    else
-        for (int64_t l = 0; l < n; l++) y[p + l] = values[l];
+/* Put a tile at y; `at` are places counted from each lane's own first tap, which is `from` for the first lane. */
+LNN_INLINE void T(lnn_put_max)(T(lnn_v) best, T(lnn_i) at, int64_t from, const int64_t stride, const int want, real *y,
+                               int64_t *idx) {
+    T(lnn_store)(y, T(lnn_sorted)(best, stride));
     if (want) {
-        const T(lnn_v) sorted = T(lnn_sorted)((T(lnn_v))at, stride);
-        memcpy(places, &sorted, sizeof sorted);
-        if (n == LANES)
-            for (int l = 0; l < LANES; l++) idx[p + l] = (int64_t)places[l] + (from + l * stride);
-        else
-            for (int64_t l = 0; l < n; l++) idx[p + l] = (int64_t)places[l] + (from + l * stride);
+        at = (T(lnn_i))T(lnn_sorted)((T(lnn_v))at, stride) + (T(lnn_lanes)() * (whole)stride + (whole)from);
+        const T(lnn_l) wide = __builtin_convertvector(at, T(lnn_l));
+        memcpy(idx, &wide, sizeof wide);
     }
 }
 
@@ -25,8 +16,8 @@ LNN_INLINE void T(lnn_max_one)(const real *x, const int64_t *rows, int64_t n_row
                                real *y, int64_t *idx) {
     const int64_t first = a->first[p], count = a->count[p];
     if (count == 0) {
-        y[p] = 0;
-        if (idx) idx[p] = -1;
+        *y = 0;
+        if (idx) *idx = -1;
         return;
     }
     int64_t at = rows[0] + first;
@@ -39,107 +30,159 @@ LNN_INLINE void T(lnn_max_one)(const real *x, const int64_t *rows, int64_t n_row
                 at = cell;
             }
         }
-    y[p] = best;
-    if (idx) idx[p] = at;
+    *y = best;
+    if (idx) *idx = at;
 }
 
-/* A tile inside the row. NaN is only noticed here; the tile is then done again output by output. */
-LNN_INLINE void T(lnn_max_tile)(const real *x, const int64_t *rows, int64_t n_rows, const lnn_axis *a, int64_t p,
-                                int64_t n, const int64_t stride, const int64_t kernel, const int64_t step,
-                                const int want, real *y, int64_t *idx) {
-    const int64_t from = a->start + p * stride;
-    T(lnn_v) best = T(lnn_take)(x + rows[0] + from, stride);
+/* Outputs one by one: where a NaN was met, and at the ends of the array. `t` counts the band's output rows, and x has
+ * come as far. */
+static __attribute__((noinline)) void T(lnn_max_ones)(const real *x, const lnn_band *b, int64_t t, int64_t p,
+                                                      int64_t n, real *y, int64_t *idx) {
+    for (int64_t l = 0; l < n; l++) {
+        T(lnn_max_one)(x, b->rows, b->n_rows, b->axis, p + l, y + l, idx ? idx + l : 0);
+        if (idx && idx[l] >= 0) idx[l] += lnn_place(b, t);
+    }
+}
+
+/* The better of `best` and the cells v; `here` is their place. */
+LNN_INLINE void T(lnn_meet)(T(lnn_v) v, int64_t here, const int want, T(lnn_v) *best, T(lnn_i) *at) {
+    if (want) {
+        const T(lnn_i) place = ((T(lnn_i)){0}) + (whole)here;
+        *at = (T(lnn_i))T(LNN_PICK)(v > *best, (T(lnn_v))place, (T(lnn_v))*at);
+    }
+    *best = T(LNN_MORE)(v, *best);
+}
+
+/* The first maximum of each lane's window and its place; `from` is the first lane's first tap in the row at offset 0.
+ * Whether a NaN was met, which is only noticed here. */
+LNN_INLINE int T(lnn_max_tile)(const real *from, const int64_t *rows, int64_t n_rows, const int64_t stride,
+                               const int64_t kernel, const int64_t step, const int want, T(lnn_v) *most,
+                               T(lnn_i) *place) {
+    T(lnn_v) best = ((T(lnn_v)){0}) - (real)INFINITY;
     T(lnn_i) at = ((T(lnn_i)){0}) + (whole)rows[0], odd = {0};
     for (int64_t r = 0; r < n_rows; r++) {
-        const real *row = x + rows[r] + from;
-#pragma GCC unroll 4
-        for (int64_t j = 0; j < kernel; j++) {
-            const T(lnn_v) v = T(lnn_take)(row + j * step, stride);
-            odd |= v != v;
-            if (want) {
-                const T(lnn_i) here = ((T(lnn_i)){0}) + (whole)(rows[r] + j * step);
-                at = (T(lnn_i))T(LNN_PICK)(v > best, (T(lnn_v))here, (T(lnn_v))at);
+        const real *row = from + rows[r];
+        int64_t j = 0;
+#if LNN_HAS_SHUFFLE
+        if (stride == 2 && step == 1)
+            for (; j + 2 <= kernel; j += 2) {
+                const T(lnn_v) low = T(lnn_load)(row + j), high = T(lnn_load)(row + j + LANES);
+                const T(lnn_v) u = T(LNN_EVENS)(low, high), v = T(LNN_ODDS)(low, high);
+                odd |= T(LNN_NAN)(u, v);
+                T(lnn_meet)(u, rows[r] + j, want, &best, &at);
+                T(lnn_meet)(v, rows[r] + j + 1, want, &best, &at);
             }
-            best = T(LNN_MORE)(v, best);
+#endif
+#pragma GCC unroll 4
+        for (; j < kernel; j++) {
+            const T(lnn_v) v = T(lnn_take)(row + j * step, stride);
+            odd |= T(LNN_NAN)(v, v);
+            T(lnn_meet)(v, rows[r] + j * step, want, &best, &at);
         }
     }
-    if (T(LNN_ANY)(odd)) {
-        for (int64_t l = 0; l < n; l++) T(lnn_max_one)(x, rows, n_rows, a, p + l, y, want ? idx : 0);
-        return;
-    }
-    T(lnn_put_max)(best, at, from, stride, want, p, n, y, idx);
+    *most = best;
+    *place = at;
+    return T(LNN_ANY)(odd);
 }
 
-/* A tile anywhere, on copies of the rows with -inf around. */
-static void T(lnn_max_border)(const real *x, const int64_t *rows, int64_t n_rows, const lnn_axis *a, int64_t p,
-                              int64_t n, real *y, int64_t *idx) {
-    const int64_t stride = a->stride, from = a->start + p * stride, span = T(lnn_span)(a);
-    real copy[LNN_SPAN];
-    T(lnn_v) best = ((T(lnn_v)){0}) - (real)INFINITY;
-    T(lnn_i) at = {0};
-    whole first[LANES] = {0};   /* a window of -inf alone: its first real cell */
-    for (int64_t l = 0; l < n; l++) first[l] = (whole)(rows[0] + a->first[p + l] - from - l * stride);
-    memcpy(&at, first, sizeof at);
-    for (int64_t r = 0; r < n_rows; r++) {
-        T(lnn_copy)(x + rows[r], a->size, from, span, -(real)INFINITY, copy);
+/* A tile at an end of the row: cells of other rows are read and not considered. */
+LNN_INLINE void T(lnn_max_masked)(const real *x, const lnn_band *b, int64_t t, int64_t p, int64_t n,
+                                  const int64_t stride, const int want, real *y, int64_t *idx) {
+    const lnn_axis *a = b->axis;
+    const int64_t from = a->start + p * stride;
+    const T(lnn_v) none = ((T(lnn_v)){0}) - (real)INFINITY;
+    T(lnn_i) inside[LNN_MASKS], met = {0}, at = ((T(lnn_i)){0}) - 1, odd = {0};
+    T(lnn_v) best = none;
+    for (int64_t j = 0; j < a->kernel; j++) met |= inside[j] = T(lnn_inside)(a, from + j * a->step, stride);
+    for (int64_t r = 0; r < b->n_rows; r++)
         for (int64_t j = 0; j < a->kernel; j++) {
-            T(lnn_v) v;
-            for (int l = 0; l < LANES; l++) v[l] = copy[l * stride + j * a->step];
-            const T(lnn_i) wins = ~(best >= v) & (best == best);
-            const T(lnn_i) here = ((T(lnn_i)){0}) + (whole)(rows[r] + j * a->step);
-            best = T(LNN_PICK)(wins, v, best);
-            at = (T(lnn_i))T(LNN_PICK)(wins, (T(lnn_v))here, (T(lnn_v))at);
+            T(lnn_v) v = T(lnn_take)(x + b->rows[r] + from + j * a->step, stride);
+            v = T(LNN_PICK)(inside[j], v, none);
+            odd |= T(LNN_NAN)(v, v);
+            T(lnn_meet)(v, b->rows[r] + j * a->step, want, &best, &at);
+        }
+    if (T(LNN_ANY)(odd) || (want && T(LNN_ANY)(at < 0)))
+        T(lnn_max_ones)(x, b, t, p, n, y, want ? idx : 0);   /* NaN, or nothing above -inf */
+    else {
+        real values[LANES];
+        int64_t places[LANES];
+        best = (T(lnn_v))((T(lnn_i))best & met);
+        T(lnn_put_max)(best, at, from + lnn_place(b, t), stride, want, values, places);
+        memcpy(y, values, (size_t)n * sizeof(real));
+        if (want) memcpy(idx, places, (size_t)n * sizeof(int64_t));
+    }
+}
+
+static __attribute__((noinline)) void T(lnn_max_edge)(const real *x, const lnn_band *b, int64_t t, int64_t p,
+                                                      int64_t n, real *y, int64_t *idx) {
+#define LNN_MASKED(S) \
+    do { \
+        if (idx) T(lnn_max_masked)(x, b, t, p, n, S, 1, y, idx); \
+        else T(lnn_max_masked)(x, b, t, p, n, S, 0, y, idx); \
+    } while (0)
+    const int64_t stride = b->axis->stride;
+    if (b->axis->kernel > LNN_MASKS || !T(lnn_readable)(b, t, p)) T(lnn_max_ones)(x, b, t, p, n, y, idx);
+    else if (stride == 1) LNN_MASKED(1);
+    else if (stride == 2) LNN_MASKED(2);
+    else LNN_MASKED(stride);
+#undef LNN_MASKED
+}
+
+/* The tiles that are no edges. */
+LNN_INLINE void T(lnn_max_tiles)(const real *x, const lnn_band *b, const lnn_tiles *c, const int64_t stride,
+                                 const int64_t kernel, const int64_t step, const int want, real *restrict y,
+                                 int64_t *restrict idx) {
+    const int64_t *restrict rows = b->rows;
+    const int64_t n_rows = b->n_rows, start = b->axis->start, last = c->last;
+    const int64_t low = b->p0 + c->low * c->n, high = b->p0 + c->high * c->n;
+    for (int64_t t = 0, place = 0, left = b->wrap; t < c->run; t++) {
+        for (int64_t p = low; p < high; p += LANES) {
+            const int64_t q = p < last ? p : last, from = start + q * stride;
+            T(lnn_v) best;
+            T(lnn_i) at;
+            if (T(lnn_max_tile)(x + from, rows, n_rows, stride, kernel, step, want, &best, &at))
+                T(lnn_max_ones)(x, b, t, q, c->n, y + q, want ? idx + q : 0);
+            else
+                T(lnn_put_max)(best, at, from + place, stride, want, y + q, want ? idx + q : 0);
+        }
+        x += b->advance;
+        y += b->axis->outputs;
+        if (want) {
+            idx += b->axis->outputs;
+            left--;
+            place = left ? place + b->places : place - (b->height - 1) * b->places;
+            left = left ? left : b->height;
         }
     }
-    for (int64_t l = 0; l < n; l++) {
-        const int empty = a->count[p + l] == 0;
-        y[p + l] = empty ? 0 : best[l];
-        if (idx) idx[p + l] = empty ? -1 : (int64_t)at[l] + from + l * stride;
-    }
 }
 
-static void T(lnn_max_edge)(const real *x, const int64_t *rows, int64_t n_rows, const lnn_axis *a, int64_t p0,
-                            int64_t p1, real *y, int64_t *idx) {
-    if (p1 - p0 < 4)
-        for (int64_t p = p0; p < p1; p++) T(lnn_max_one)(x, rows, n_rows, a, p, y, idx);
-    else
-        for (int64_t p = p0; p < p1; p += LANES)
-            T(lnn_max_border)(x, rows, n_rows, a, p, p1 - p < LANES ? p1 - p : LANES, y, idx);
+static void T(lnn_max_edges)(const real *x, const lnn_band *b, const lnn_tiles *c, real *y, int64_t *idx) {
+    for (int64_t t = 0; t < b->run; t++)
+        for (int64_t i = 0; i < c->count; i++) {
+            const int64_t p = lnn_tile_at(b, c, i), to = t * b->axis->outputs + p;
+            if (c->low <= i && i < c->high && t < c->run) i = c->high - 1;
+            else T(lnn_max_edge)(x + t * b->advance, b, t, p, c->n, y + to, idx ? idx + to : 0);
+        }
 }
 
-/* Outputs low <= p < high, all inside; a lone short tile has idle lanes, which must not read beyond x_end. */
-LNN_INLINE void T(lnn_max_tiles)(const real *x, const real *x_end, const int64_t *rows, int64_t n_rows,
-                                 const lnn_axis *a, int64_t low, int64_t high, const int64_t stride,
-                                 const int64_t kernel, const int64_t step, const int want, real *y, int64_t *idx) {
-    if (high - low >= LANES) {
-        for (int64_t p = low; p < high; p += LANES)
-            T(lnn_max_tile)(x, rows, n_rows, a, p + LANES <= high ? p : high - LANES, LANES, stride, kernel, step,
-                            want, y, idx);
-    } else if (x_end - (x + rows[n_rows - 1]) >= a->start + low * stride + T(lnn_span)(a)) {
-        T(lnn_max_tile)(x, rows, n_rows, a, low, high - low, stride, kernel, step, want, y, idx);
-    } else {
-        T(lnn_max_edge)(x, rows, n_rows, a, low, high, y, want ? idx : 0);
-    }
-}
-
-/* y[p0:p1] (and idx, unless NULL) of one output row; `rows` are the box's input rows as offsets from `x`. */
-static void T(lnn_max_row)(const real *x, const real *x_end, const int64_t *rows, int64_t n_rows, const lnn_axis *a,
-                           int64_t p0, int64_t p1, real *y, int64_t *idx) {
-    const int64_t low = a->inside_low > p0 ? (a->inside_low < p1 ? a->inside_low : p1) : p0;
-    const int64_t high = a->inside_high < p1 ? (a->inside_high > low ? a->inside_high : low) : p1;
-    const int64_t s = a->stride, k = a->kernel, d = a->step;
-#define LNN_MAX(S, K, D, W) T(lnn_max_tiles)(x, x_end, rows, n_rows, a, low, high, S, K, D, W, y, idx)
-    if (low < high) {
-        if (s == 2 && k == 2 && d == 1) { if (idx) LNN_MAX(2, 2, 1, 1); else LNN_MAX(2, 2, 1, 0); }
-        else if (s == 2 && k == 3 && d == 1) { if (idx) LNN_MAX(2, 3, 1, 1); else LNN_MAX(2, 3, 1, 0); }
-        else if (s == 1 && k == 3 && d == 1) { if (idx) LNN_MAX(1, 3, 1, 1); else LNN_MAX(1, 3, 1, 0); }
-        else if (s == 1) { if (idx) LNN_MAX(1, k, d, 1); else LNN_MAX(1, k, d, 0); }
-        else if (s == 2) { if (idx) LNN_MAX(2, k, d, 1); else LNN_MAX(2, k, d, 0); }
-        else { if (idx) LNN_MAX(s, k, d, 1); else LNN_MAX(s, k, d, 0); }
-    }
+/* y (and idx, unless NULL) of a band; y and idx are those of its first row's output 0. */
+static void T(lnn_max_band)(const real *x, const lnn_band *b, real *y, int64_t *idx) {
+    const int64_t s = b->axis->stride, k = b->axis->kernel, d = b->axis->step;
+    const lnn_tiles c = lnn_cut(b, LANES);
+#define LNN_MAX(S, K, D) \
+    do { \
+        if (idx) T(lnn_max_tiles)(x, b, &c, S, K, D, 1, y, idx); \
+        else T(lnn_max_tiles)(x, b, &c, S, K, D, 0, y, idx); \
+    } while (0)
+    if (s == 2 && k == 2 && d == 1) LNN_MAX(2, 2, 1);
+    else if (s == 2 && k == 3 && d == 1) LNN_MAX(2, 3, 1);
+    else if (s == 2 && d == 1) LNN_MAX(2, k, 1);
+    else if (s == 1 && k == 3 && d == 1) LNN_MAX(1, 3, 1);
+    else if (s == 1) LNN_MAX(1, k, d);
+    else if (s == 2) LNN_MAX(2, k, d);
+    else LNN_MAX(s, k, d);
 #undef LNN_MAX
-    if (p0 < low) T(lnn_max_edge)(x, rows, n_rows, a, p0, low, y, idx);
-    if (high < p1) T(lnn_max_edge)(x, rows, n_rows, a, high, p1, y, idx);
+    if (c.run < b->run || c.high - c.low < c.count) T(lnn_max_edges)(x, b, &c, y, idx);
 }
 
 /* The first maximum (the first NaN) of x[0:n], n > 0: its place. */

@@ -1,13 +1,15 @@
-/* Pooling along one output row, in vector registers.
+/* Pooling along output rows, in vector registers.
  *
  * Used where the windows of the last axis are alike (distance `stride`, `kernel` cells `step` apart). A tile is one
  * register of neighbouring outputs; every tap of the window is one (strided) load, and the accumulators stay in
- * registers while all rows of the window's box pass. Lanes are independent outputs, so a lane computes exactly what
- * the scalar loops of the .pyx files compute, in the same order.
+ * registers while all rows of the window's box pass. Two taps side by side at stride 2 are the even and the odd cells
+ * of the same two registers. Lanes are independent outputs. A band is a run of output rows that differ in place only:
+ * what is known of a row is then found out once for many, which short rows need.
  *
- * A row's outputs are of two kinds. `inside`: all taps of the window are real cells; tiles read the array itself,
- * the last tile is moved back to end with the others. `border`: a few at the ends are computed one by one; where
- * they are many, tiles read a copy of the row with neutral cells around.
+ * A tile is `inside` where all taps of its windows are real cells; the last one is moved back to end with the row. At
+ * the ends of a row the tile is masked: it reads on into the neighbouring rows and leaves those cells out; outputs
+ * are computed one by one only where that would leave the array. In a row shorter than a register the idle lanes
+ * are written too, wherever the next row's outputs, which come later from the same thread, will overwrite them.
  *
  * pool_max.h, pool_sum.h and pool_spread.h hold the text, included once per number type.
  */
@@ -32,6 +34,7 @@
 #endif
 
 #define LNN_SPAN 1024    /* cells a tile may span, taps included; wider windows take the scalar loop */
+#define LNN_MASKS 16     /* taps of a row's window in a masked tile; wider ones are computed output by output */
 #define LNN_ROWS 256     /* rows of a window's box; larger boxes take the scalar loop */
 #define LNN_CELLS 1024   /* cells of an input row that the transposes handle at a time */
 #define LNN_INLINE static inline __attribute__((always_inline))
@@ -40,9 +43,12 @@ typedef float lnn_v_f32 __attribute__((vector_size(LNN_BYTES)));
 typedef double lnn_v_f64 __attribute__((vector_size(LNN_BYTES)));
 typedef int32_t lnn_i_f32 __attribute__((vector_size(LNN_BYTES)));
 typedef int64_t lnn_i_f64 __attribute__((vector_size(LNN_BYTES)));
+typedef int64_t lnn_l_f32 __attribute__((vector_size(2 * LNN_BYTES)));   /* as many places as outputs */
+typedef int64_t lnn_l_f64 __attribute__((vector_size(LNN_BYTES)));
 
-/* Every second of 2n - 1 consecutive cells: `a` begins at the first and `b` at the n-th, so that nothing beyond the
- * last is read. EVEN shuffles within 16 bytes only, which is cheap; SORT brings a tile's lanes into order at its end. */
+/* Of 2n consecutive cells in `a` and `b`: EVENS the 1st, 3rd, …, ODDS the 2nd, 4th, …. EVEN the same as EVENS where `b`
+ * begins one cell earlier, so that nothing beyond the last is read. All three shuffle within 16 bytes only, which is
+ * cheap, and give one order of lanes; SORT brings a tile's lanes into theirs at its end. */
 #if defined(__clang__) || __GNUC__ >= 12
 #define LNN_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #define LNN_HAS_SHUFFLE 1
@@ -50,30 +56,47 @@ typedef int64_t lnn_i_f64 __attribute__((vector_size(LNN_BYTES)));
 #define LNN_HAS_SHUFFLE 0
 #endif
 
-/* PICK(m, a, b): a where m, else b. MORE(a, b): a where a > b, else b; so a NaN in a is passed over, one in b stays. */
+/* PICK(m, a, b): a where m, else b. MORE(a, b): a where a > b, else b; so a NaN in a is passed over, one in b stays.
+ * NAN(a, b): where a or b is one. ANY(m): whether m is set anywhere. */
 #if LNN_BYTES == 64
 #define LNN_EVEN_f32(a, b) \
     LNN_SHUFFLE(a, b, 0, 2, 17, 19, 4, 6, 21, 23, 8, 10, 25, 27, 12, 14, 29, 31)
+#define LNN_EVENS_f32(a, b) \
+    LNN_SHUFFLE(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
+#define LNN_ODDS_f32(a, b) \
+    LNN_SHUFFLE(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
 #define LNN_SORT_f32(a) LNN_SHUFFLE(a, a, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)
 #define LNN_EVEN_f64(a, b) LNN_SHUFFLE(a, b, 0, 9, 2, 11, 4, 13, 6, 15)
+#define LNN_EVENS_f64(a, b) LNN_SHUFFLE(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define LNN_ODDS_f64(a, b) LNN_SHUFFLE(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
 #define LNN_SORT_f64(a) LNN_SHUFFLE(a, a, 0, 2, 4, 6, 1, 3, 5, 7)
 #define LNN_MORE_f32(a, b) ((lnn_v_f32)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #define LNN_MORE_f64(a, b) ((lnn_v_f64)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
 #elif LNN_BYTES == 32
 #define LNN_EVEN_f32(a, b) LNN_SHUFFLE(a, b, 0, 2, 9, 11, 4, 6, 13, 15)
+#define LNN_EVENS_f32(a, b) LNN_SHUFFLE(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
+#define LNN_ODDS_f32(a, b) LNN_SHUFFLE(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
 #define LNN_SORT_f32(a) LNN_SHUFFLE(a, a, 0, 1, 4, 5, 2, 3, 6, 7)
 #define LNN_EVEN_f64(a, b) LNN_SHUFFLE(a, b, 0, 5, 2, 7)
+#define LNN_EVENS_f64(a, b) LNN_SHUFFLE(a, b, 0, 4, 2, 6)
+#define LNN_ODDS_f64(a, b) LNN_SHUFFLE(a, b, 1, 5, 3, 7)
 #define LNN_SORT_f64(a) LNN_SHUFFLE(a, a, 0, 2, 1, 3)
 #define LNN_MORE_f32(a, b) ((lnn_v_f32)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #define LNN_MORE_f64(a, b) ((lnn_v_f64)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
 #define LNN_PICK_f32(m, a, b) ((lnn_v_f32)_mm256_blendv_ps((__m256)(b), (__m256)(a), (__m256)(m)))
 #define LNN_PICK_f64(m, a, b) ((lnn_v_f64)_mm256_blendv_pd((__m256d)(b), (__m256d)(a), (__m256d)(m)))
+#define LNN_NAN_f32(a, b) ((lnn_i_f32)_mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_UNORD_Q))
+#define LNN_NAN_f64(a, b) ((lnn_i_f64)_mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_UNORD_Q))
 #define LNN_ANY_f32(m) (_mm256_movemask_ps((__m256)(m)) != 0)
 #define LNN_ANY_f64(m) (_mm256_movemask_pd((__m256d)(m)) != 0)
 #else
 #define LNN_EVEN_f32(a, b) LNN_SHUFFLE(a, b, 0, 2, 5, 7)
+#define LNN_EVENS_f32(a, b) LNN_SHUFFLE(a, b, 0, 2, 4, 6)
+#define LNN_ODDS_f32(a, b) LNN_SHUFFLE(a, b, 1, 3, 5, 7)
 #define LNN_SORT_f32(a) (a)
 #define LNN_EVEN_f64(a, b) LNN_SHUFFLE(a, b, 0, 3)
+#define LNN_EVENS_f64(a, b) LNN_SHUFFLE(a, b, 0, 2)
+#define LNN_ODDS_f64(a, b) LNN_SHUFFLE(a, b, 1, 3)
 #define LNN_SORT_f64(a) (a)
 #if defined(__x86_64__)
 #define LNN_MORE_f32(a, b) ((lnn_v_f32)_mm_max_ps((__m128)(a), (__m128)(b)))
@@ -88,6 +111,10 @@ typedef int64_t lnn_i_f64 __attribute__((vector_size(LNN_BYTES)));
 #ifndef LNN_PICK_f32
 #define LNN_PICK_f32(m, a, b) ((lnn_v_f32)(((lnn_i_f32)(a) & (m)) | ((lnn_i_f32)(b) & ~(m))))
 #define LNN_PICK_f64(m, a, b) ((lnn_v_f64)(((lnn_i_f64)(a) & (m)) | ((lnn_i_f64)(b) & ~(m))))
+#endif
+#ifndef LNN_NAN_f32
+#define LNN_NAN_f32(a, b) (((a) != (a)) | ((b) != (b)))
+#define LNN_NAN_f64(a, b) (((a) != (a)) | ((b) != (b)))
 #endif
 #ifndef LNN_ANY_f32
 LNN_INLINE int lnn_any_f32(lnn_i_f32 m) {
@@ -130,9 +157,11 @@ LNN_INLINE int lnn_any_f64(lnn_i_f64 m) {
 #undef T
 #undef LANES
 
-/* Whether the tiles serve this axis: alike windows, narrow enough for the copy of a row, worth a register. */
+/* Whether the tiles serve this axis: alike windows, narrow enough, worth a register, its cells counted in 31 bits. */
 static inline int lnn_tiles_fit(const lnn_axis *a, int64_t lanes) {
+    const int64_t most = INT32_MAX / 4;
     if (a->stride < 1 || a->kernel > LNN_SPAN || a->stride > LNN_SPAN || a->step > LNN_SPAN) return 0;
+    if (a->start < -most || a->outputs > most / a->stride || a->size > most) return 0;
     return a->outputs >= 2 && (lanes - 1) * a->stride + (a->kernel - 1) * a->step + 1 <= LNN_SPAN;
 }
 

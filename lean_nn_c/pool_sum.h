@@ -1,90 +1,137 @@
-/* Average along a row; see pool_rows.h. */
+/* Average along the rows of a band; see pool_rows.h. A window is summed column by column, each column over the rows
+ * in order, then the columns from left to right: strided cells are taken from the column sums, not from every row. */
 
 LNN_INLINE real T(lnn_weight)(const int64_t *inner, int64_t p) {
     return inner ? (real)(inner[p] > 0 ? inner[p] : 1) : 1;
 }
 
-LNN_INLINE void T(lnn_sum_tile)(const real *x, const int64_t *rows, int64_t n_rows, const lnn_axis *a, int64_t p,
-                                int64_t n, const int64_t stride, const int64_t kernel, const int64_t step,
-                                real divisor, real *y) {
+/* Σ over the rows of the cells j * step from `from` on, as lnn_take takes them. */
+LNN_INLINE T(lnn_v) T(lnn_column)(const real *from, const int64_t *rows, int64_t n_rows, const int64_t stride) {
+    T(lnn_v) low = {0}, high = {0};
+    for (int64_t r = 0; r < n_rows; r++) {
+        const real *row = from + rows[r];
+#if LNN_HAS_SHUFFLE
+        if (stride == 2) {
+            low += T(lnn_load)(row);
+            high += T(lnn_load)(row + LANES - 1);
+            continue;
+        }
+#endif
+        low += T(lnn_take)(row, stride);
+    }
+#if LNN_HAS_SHUFFLE
+    if (stride == 2) return T(LNN_EVEN)(low, high);
+#endif
+    return low;
+}
+
+#if LNN_HAS_SHUFFLE
+/* Stride 2, cells side by side: the sum of the columns 0 and 1 (2, with `three`). */
+LNN_INLINE T(lnn_v) T(lnn_columns)(const real *from, const int64_t *rows, int64_t n_rows, const int three) {
+    T(lnn_v) low = {0}, high = {0}, low2 = {0}, high2 = {0};
+    for (int64_t r = 0; r < n_rows; r++) {
+        const real *row = from + rows[r];
+        low += T(lnn_load)(row);
+        high += T(lnn_load)(row + LANES);
+        if (three) {
+            low2 += T(lnn_load)(row + 2);
+            high2 += T(lnn_load)(row + LANES + 1);
+        }
+    }
+    const T(lnn_v) sum = T(LNN_EVENS)(low, high) + T(LNN_ODDS)(low, high);
+    return three ? sum + T(LNN_EVEN)(low2, high2) : sum;
+}
+#endif
+
+/* The sums of a tile's windows, all their cells real; `from` is the first lane's first tap in the row at offset 0. */
+LNN_INLINE T(lnn_v) T(lnn_sum_tile)(const real *from, const int64_t *rows, int64_t n_rows, const int64_t stride,
+                                    const int64_t kernel, const int64_t step) {
+#if LNN_HAS_SHUFFLE
+    if (stride == 2 && step == 1 && kernel == 2) return T(lnn_columns)(from, rows, n_rows, 0);
+    if (stride == 2 && step == 1 && kernel == 3) return T(lnn_columns)(from, rows, n_rows, 1);
+#endif
+    T(lnn_v) sum = T(lnn_column)(from, rows, n_rows, stride);
+    for (int64_t j = 1; j < kernel; j++) sum += T(lnn_column)(from + j * step, rows, n_rows, stride);
+    return sum;
+}
+
+/* A tile at an end of the row: columns of other rows' cells are summed and not added. */
+LNN_INLINE T(lnn_v) T(lnn_sum_masked)(const real *x, const lnn_band *b, int64_t p, const int64_t stride) {
+    const lnn_axis *a = b->axis;
     const int64_t from = a->start + p * stride;
     T(lnn_v) sum = {0};
-    for (int64_t r = 0; r < n_rows; r++) {
-        const real *row = x + rows[r] + from;
-#pragma GCC unroll 4
-        for (int64_t j = 0; j < kernel; j++) sum += T(lnn_take)(row + j * step, stride);
+    for (int64_t j = 0; j < a->kernel; j++) {
+        const T(lnn_v) column = T(lnn_column)(x + from + j * a->step, b->rows, b->n_rows, stride);
+        sum += (T(lnn_v))((T(lnn_i))column & T(lnn_inside)(a, from + j * a->step, stride));
     }
-    sum = T(lnn_sorted)(sum, stride) / divisor;
-    if (n == LANES) T(lnn_store)(y + p, sum);
-    else
-        for (int64_t l = 0; l < n; l++) y[p + l] = sum[l];
+    return T(lnn_sorted)(sum, stride);
 }
 
-static void T(lnn_sum_border)(const real *x, const int64_t *rows, int64_t n_rows, const lnn_axis *a, int64_t p,
-                              int64_t n, real *y) {
-    const int64_t stride = a->stride, from = a->start + p * stride, span = T(lnn_span)(a);
-    real copy[LNN_SPAN];
-    T(lnn_v) sum = {0};
-    for (int64_t r = 0; r < n_rows; r++) {
-        T(lnn_copy)(x + rows[r], a->size, from, span, 0, copy);
-        for (int64_t j = 0; j < a->kernel; j++) {
-            T(lnn_v) v;
-            for (int l = 0; l < LANES; l++) v[l] = copy[l * stride + j * a->step];
-            sum += v;
-        }
-    }
-    for (int64_t l = 0; l < n; l++) y[p + l] = sum[l];
-}
-
-static void T(lnn_sum_edge)(const real *x, const int64_t *rows, int64_t n_rows, const lnn_axis *a, int64_t p0,
-                            int64_t p1, real outer, const int64_t *inner, real *y) {
-    if (p1 - p0 < 4) {
-        for (int64_t p = p0; p < p1; p++) {
+static __attribute__((noinline)) void T(lnn_sum_edge)(const real *x, const lnn_band *b, int64_t t, int64_t p,
+                                                      int64_t n, real outer, const int64_t *inner, real *y) {
+    const lnn_axis *a = b->axis;
+    if (n < LANES || !T(lnn_readable)(b, t, p)) {
+        for (int64_t l = 0; l < n; l++) {
             real sum = 0;
-            for (int64_t r = 0; r < n_rows; r++)
-                for (int64_t j = 0; j < a->count[p]; j++) sum += x[rows[r] + a->first[p] + j * a->step];
-            y[p] = sum;
+            for (int64_t j = 0; j < a->count[p + l]; j++) {
+                real column = 0;
+                for (int64_t r = 0; r < b->n_rows; r++) column += x[b->rows[r] + a->first[p + l] + j * a->step];
+                sum += column;
+            }
+            y[l] = sum / (outer * T(lnn_weight)(inner, p + l));
         }
-    } else {
-        for (int64_t p = p0; p < p1; p += LANES)
-            T(lnn_sum_border)(x, rows, n_rows, a, p, p1 - p < LANES ? p1 - p : LANES, y);
+        return;
     }
-    for (int64_t p = p0; p < p1; p++) y[p] = y[p] / (outer * T(lnn_weight)(inner, p));
+    const T(lnn_v) sum = a->stride == 1   ? T(lnn_sum_masked)(x, b, p, 1)
+                         : a->stride == 2 ? T(lnn_sum_masked)(x, b, p, 2)
+                                          : T(lnn_sum_masked)(x, b, p, a->stride);
+    T(lnn_v) weight = ((T(lnn_v)){0}) + T(lnn_weight)(inner, p);
+    if (inner && (inner != a->divisor || inner[p] != inner[p + LANES - 1]))   /* `divisor` only ever falls */
+        for (int l = 0; l < LANES; l++) weight[l] = T(lnn_weight)(inner, p + l);
+    T(lnn_store)(y, sum / (outer * weight));
 }
 
-LNN_INLINE void T(lnn_sum_tiles)(const real *x, const real *x_end, const int64_t *rows, int64_t n_rows,
-                                 const lnn_axis *a, int64_t low, int64_t high, const int64_t stride,
-                                 const int64_t kernel, const int64_t step, real outer, const int64_t *inner, real *y) {
-    const real divisor = outer * T(lnn_weight)(inner, low);   /* inside, all windows have all their cells */
-    if (high - low >= LANES) {
-        for (int64_t p = low; p < high; p += LANES)
-            T(lnn_sum_tile)(x, rows, n_rows, a, p + LANES <= high ? p : high - LANES, LANES, stride, kernel, step,
-                            divisor, y);
-    } else if (x_end - (x + rows[n_rows - 1]) >= a->start + low * stride + T(lnn_span)(a)) {
-        T(lnn_sum_tile)(x, rows, n_rows, a, low, high - low, stride, kernel, step, divisor, y);
-    } else {
-        T(lnn_sum_edge)(x, rows, n_rows, a, low, high, outer, inner, y);
+/* The tiles that are no edges. */
+LNN_INLINE void T(lnn_sum_tiles)(const real *x, const lnn_band *b, const lnn_tiles *c, const int64_t stride,
+                                 const int64_t kernel, const int64_t step, real divisor, real *restrict y) {
+    const int64_t *restrict rows = b->rows;
+    const int64_t n_rows = b->n_rows, start = b->axis->start, last = c->last;
+    const int64_t low = b->p0 + c->low * c->n, high = b->p0 + c->high * c->n;
+    for (int64_t t = 0; t < c->run; t++) {
+        for (int64_t p = low; p < high; p += LANES) {
+            const int64_t q = p < last ? p : last;
+            const T(lnn_v) sum = T(lnn_sum_tile)(x + start + q * stride, rows, n_rows, stride, kernel, step);
+            T(lnn_store)(y + q, T(lnn_sorted)(sum, stride) / divisor);
+        }
+        x += b->advance;
+        y += b->axis->outputs;
     }
 }
 
-/* y[p0:p1] = sum of the window / (outer * inner[p]); `inner` NULL: / outer. */
-static void T(lnn_average_row)(const real *x, const real *x_end, const int64_t *rows, int64_t n_rows,
-                               const lnn_axis *a, int64_t p0, int64_t p1, real outer, const int64_t *inner, real *y) {
-    const int64_t low = a->inside_low > p0 ? (a->inside_low < p1 ? a->inside_low : p1) : p0;
-    const int64_t high = a->inside_high < p1 ? (a->inside_high > low ? a->inside_high : low) : p1;
+static void T(lnn_sum_edges)(const real *x, const lnn_band *b, const lnn_tiles *c, real outer, const int64_t *inner,
+                             real *y) {
+    for (int64_t t = 0; t < b->run; t++)
+        for (int64_t i = 0; i < c->count; i++) {
+            const int64_t p = lnn_tile_at(b, c, i);
+            if (c->low <= i && i < c->high && t < c->run) i = c->high - 1;
+            else T(lnn_sum_edge)(x + t * b->advance, b, t, p, c->n, outer, inner, y + t * b->axis->outputs + p);
+        }
+}
+
+/* y = sum of the window / (outer * inner[p]), `inner` NULL: / outer; y is that of the first row's output 0. */
+static void T(lnn_average_band)(const real *x, const lnn_band *b, real outer, const int64_t *inner, real *y) {
+    const lnn_axis *a = b->axis;
     const int64_t s = a->stride, k = a->kernel, d = a->step;
-#define LNN_SUM(S, K, D) T(lnn_sum_tiles)(x, x_end, rows, n_rows, a, low, high, S, K, D, outer, inner, y)
-    if (low < high) {
-        if (s == 2 && k == 2 && d == 1) LNN_SUM(2, 2, 1);
-        else if (s == 2 && k == 3 && d == 1) LNN_SUM(2, 3, 1);
-        else if (s == 1 && k == 3 && d == 1) LNN_SUM(1, 3, 1);
-        else if (s == 1) LNN_SUM(1, k, d);
-        else if (s == 2) LNN_SUM(2, k, d);
-        else LNN_SUM(s, k, d);
-    }
-#undef LNN_SUM
-    if (p0 < low) T(lnn_sum_edge)(x, rows, n_rows, a, p0, low, outer, inner, y);
-    if (high < p1) T(lnn_sum_edge)(x, rows, n_rows, a, high, p1, outer, inner, y);
+    const lnn_tiles c = lnn_cut(b, LANES);
+    /* inside, all windows have all their cells */
+    const real divisor = outer * (a->inside_low < a->inside_high ? T(lnn_weight)(inner, a->inside_low) : 1);
+    if (s == 2 && k == 2 && d == 1) T(lnn_sum_tiles)(x, b, &c, 2, 2, 1, divisor, y);
+    else if (s == 2 && k == 3 && d == 1) T(lnn_sum_tiles)(x, b, &c, 2, 3, 1, divisor, y);
+    else if (s == 1 && k == 3 && d == 1) T(lnn_sum_tiles)(x, b, &c, 1, 3, 1, divisor, y);
+    else if (s == 1) T(lnn_sum_tiles)(x, b, &c, 1, k, d, divisor, y);
+    else if (s == 2) T(lnn_sum_tiles)(x, b, &c, 2, k, d, divisor, y);
+    else T(lnn_sum_tiles)(x, b, &c, s, k, d, divisor, y);
+    if (c.run < b->run || c.high - c.low < c.count) T(lnn_sum_edges)(x, b, &c, outer, inner, y);
 }
 
 /* Σ x[0:n] in LANES partial sums, which are then added in their order: the bits depend on n alone. */

@@ -27,15 +27,35 @@ LNN_INLINE T(lnn_v) T(lnn_sorted)(T(lnn_v) v, const int64_t stride) {
     return v;
 }
 
-/* Cells `from` … `from + n` of a row of `size`, with `edge` where there is none. */
-LNN_INLINE void T(lnn_copy)(const real *row, int64_t size, int64_t from, int64_t n, real edge, real *to) {
-    int64_t low = from < 0 ? -from : 0, high = from + n > size ? size - from : n;
-    if (low > n) low = n;
-    if (high < low) high = low;
-    for (int64_t i = 0; i < low; i++) to[i] = edge;
-    if (high > low) memcpy(to + low, row + from + low, (size_t)(high - low) * sizeof(real));
-    for (int64_t i = high; i < n; i++) to[i] = edge;
-}
-
 /* Cells from a lane's first tap to the last lane's last tap. */
 LNN_INLINE int64_t T(lnn_span)(const lnn_axis *a) { return (LANES - 1) * a->stride + (a->kernel - 1) * a->step + 1; }
+
+/* Whether all lanes' cells from output p of the band's t-th row on may be read. */
+LNN_INLINE int T(lnn_readable)(const lnn_band *b, int64_t t, int64_t p) {
+    const int64_t from = b->axis->start + p * b->axis->stride + t * b->advance;
+    return b->rows[0] + from >= -b->before && b->rows[b->n_rows - 1] + from + T(lnn_span)(b->axis) <= b->after;
+}
+
+/* 0, 1, 2, … */
+LNN_INLINE T(lnn_i) T(lnn_lanes)(void) {
+    T(lnn_i) lanes;
+    for (int l = 0; l < LANES; l++) lanes[l] = l;
+    return lanes;
+}
+
+/* The distances l * stride of the cells that lnn_take takes. */
+LNN_INLINE T(lnn_i) T(lnn_taken)(const int64_t stride) {
+#if LNN_HAS_SHUFFLE
+    if (stride == 2) {
+        const T(lnn_i) low = T(lnn_lanes)(), high = low + (LANES - 1);
+        return (T(lnn_i))T(LNN_EVEN)((T(lnn_v))low, (T(lnn_v))high);
+    }
+#endif
+    return T(lnn_lanes)() * (whole)stride;
+}
+
+/* Which of the cells that lnn_take takes from cell `from` of a row on are the row's. */
+LNN_INLINE T(lnn_i) T(lnn_inside)(const lnn_axis *a, int64_t from, const int64_t stride) {
+    const T(lnn_i) cells = T(lnn_taken)(stride) + (whole)from;
+    return (cells >= 0) & (cells < (whole)a->size);
+}
