@@ -4,6 +4,10 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._types cimport real
 
+cdef enum:
+    SPARE_LINE = 16         # values in a cache line, at most
+
+
 cdef extern from "simd.h" nogil:
     enum:
         LNN_BYTES
@@ -130,6 +134,16 @@ cdef inline bint all_finite(const real* x, int64_t n) noexcept nogil:
         return lnn_finite_f32(x, n)
     else:
         return lnn_finite_f64(x, n)
+
+
+cdef inline real* aligned(real* place) noexcept nogil:
+    """The next cache line's start, fewer than SPARE_LINE values on."""
+    return <real*>((<size_t>place + 63) & ~<size_t>63)
+
+
+cdef inline int64_t whole_lines(int64_t count) noexcept nogil:
+    """`count` values or a few more, so that what follows starts a cache line again."""
+    return (count + SPARE_LINE - 1) // SPARE_LINE * SPARE_LINE
 
 
 cdef inline int lanes(const real* unused) noexcept nogil:

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport MAX_RANK
+from lean_nn_c._simd cimport LNN_ROWS, SPARE_LINE, whole_lines
 from lean_nn_c._types cimport real
 
 cdef enum:
@@ -23,13 +24,39 @@ cdef struct Product:
     bint as_dots
 
 
-cdef struct Ahead:                          # cache lines to call in: `length` bytes of each of `rows` rows
-    const char* place
+cdef struct Ahead:                          # cache lines to call in: `length` bytes of each of `rows` rows,
+    const char* place                       # which lie `step` bytes apart, or off[row] times as many from `place`
+    const int64_t* off
     int64_t step, rows, length
+
+
+cdef struct Panels:                         # rows cut into panels of about one height, the higher ones first
+    int64_t count, least, higher
 
 
 cdef struct Split:                          # parts of the rows, parts of the tiles
     int64_t m, t
+
+
+cdef inline Panels panels_of(int64_t m) noexcept nogil:
+    cdef Panels p
+    p.count = (m + LNN_ROWS - 1) // LNN_ROWS
+    p.least = m // max(p.count, 1)
+    p.higher = m - p.least * p.count
+    return p
+
+
+cdef inline int rows_in(const Panels* p, int64_t i) noexcept nogil:
+    return <int>(p.least + (i < p.higher))
+
+
+cdef inline int64_t first_row(const Panels* p, int64_t i) noexcept nogil:
+    return p.least * i + min(i, p.higher)
+
+
+cdef inline int64_t panels_size(int64_t m, int64_t k) noexcept nogil:
+    """Values in the panels of m rows (one row fewer may need as many), and what packing overwrites behind them."""
+    return whole_lines((m + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS * k + SPARE_LINE)
 
 
 cdef int multiply(Product* p, const real* a, const real* b, const real* bias, real* c) noexcept nogil

@@ -21,7 +21,8 @@ from libc.string cimport memcpy, memset
 from lean_nn_c._geometry cimport MAX_RANK, refuse
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport (
-    LNN_BYTES, LNN_FULL, LNN_ROWS, bring, dots, lanes, lines, lnn_prefetch, lnn_vectors, panel, rows_of, tile, turn,
+    LNN_ROWS, SPARE_LINE, aligned, bring, dots, lanes, lines, lnn_prefetch, lnn_vectors, panel, rows_of, tile, turn,
+    whole_lines,
 )
 from lean_nn_c._types cimport real
 from lean_nn_c.threads cimport threads_for
@@ -39,13 +40,14 @@ cdef enum:
 
 cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, real* out) noexcept nogil:
     """m rows of k terms, a[i*row + j*col], as panels: out[panel][j][i]. One of row and col is 1."""
-    cdef int64_t panels = (m + LNN_ROWS - 1) // LNN_ROWS, i, first
-    for i in range(panels):
-        first = m * i // panels
+    cdef Panels p = panels_of(m)
+    cdef int64_t i, first
+    for i in range(p.count):
+        first = first_row(&p, i)
         if col == 1:
-            rows_of(a + first * row, row, <int>(m * (i + 1) // panels - first), k, out + i * k * LNN_ROWS)
+            rows_of(a + first * row, row, rows_in(&p, i), k, out + i * k * LNN_ROWS)
         else:
-            lines(a + first, col, <int>(m * (i + 1) // panels - first), k, out + i * k * LNN_ROWS)
+            lines(a + first, col, rows_in(&p, i), k, out + i * k * LNN_ROWS)
 
 
 cdef void strip(const real* b, int64_t row, int64_t col, int64_t k, int64_t columns, int64_t width,
@@ -91,24 +93,26 @@ cdef void take(const real* part, int rows, int64_t columns, bint add, real* c, i
 cdef void call_in(const Ahead* ahead, int64_t part, int64_t parts) noexcept nogil:
     """Part `part` of `parts` of the cache lines that will be wanted next."""
     cdef int64_t row, at
+    cdef const char* place
     for row in range(ahead.rows * part // parts, ahead.rows * (part + 1) // parts):
+        place = ahead.place + (row if ahead.off == NULL else ahead.off[row]) * ahead.step
         for at in range(0, ahead.length, 64):
-            lnn_prefetch(ahead.place + row * ahead.step + at)
+            lnn_prefetch(place + at)
 
 
 cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* strip, const real* bias, bint add,
                         real* c, int64_t ldc, int64_t columns, const Ahead* ahead) noexcept nogil:
     """c[:m, :columns] = (add ? itself : bias or 0) + panels @ strip; meanwhile call in what is wanted next."""
     cdef real part[LNN_ROWS * MAX_TILE]
-    cdef int64_t count = (m + LNN_ROWS - 1) // LNN_ROWS, i, first, vectors = whole_vectors(columns, lanes(c)) // lanes(c)
+    cdef Panels p = panels_of(m)
+    cdef int64_t i, first, vectors = (columns + lanes(c) - 1) // lanes(c)
     cdef int mr
     cdef const real* start
-    for i in range(count):
-        first = m * i // count
-        mr = <int>(m * (i + 1) // count - first)
+    for i in range(p.count):
+        first, mr = first_row(&p, i), rows_in(&p, i)
         start = bias + first if bias != NULL and not add else NULL
-        if ahead != NULL:
-            call_in(ahead, i, count)
+        if ahead.rows:
+            call_in(ahead, i, p.count)
         if columns == vectors * lanes(c):
             panel(mr, <int>vectors, k, panels + i * k * LNN_ROWS, strip, start, add, c + first * ldc, ldc)
         else:
@@ -123,6 +127,7 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
     cdef int64_t part, k, terms, t, i, count
     cdef Ahead ahead
     cdef const real* rows
+    ahead.off = NULL
     for part in range(p.blocks):
         k = p.k * part // p.blocks
         terms = p.k * (part + 1) // p.blocks - k
@@ -282,6 +287,7 @@ cdef int multiply(Product* p, const real* a, const real* b, const real* bias, re
     cdef int threads = threads_for(<Py_ssize_t>min(work, 1e18))
     cdef int64_t rows, units, scratch_size, i
     cdef Split s
+    cdef real* memory
     cdef real* scratch
     cdef bint along_k = p.b_row == 1 and p.b_col != 1
     p.width = lnn_vectors(p.m) * lanes(a)
@@ -291,20 +297,22 @@ cdef int multiply(Product* p, const real* a, const real* b, const real* bias, re
     s = split_work(p.batch, p.m, p.m if p.m < FEW else rows, p.m if p.m < FEW else 24,
                    (p.n + p.width - 1) // p.width, 64, threads)
     units = p.batch * s.m * s.t
-    p.panels = whole_vectors((p.m + s.m - 1) // s.m + LNN_ROWS, LNN_ROWS) * min(p.k, <int64_t>BLOCK) + LNN_BYTES
+    p.panels = panels_size((p.m + s.m - 1) // s.m, min(p.k, <int64_t>BLOCK))
     scratch_size = p.panels + STRIPS * min(p.k, <int64_t>BLOCK) * p.width
     if p.as_dots or p.m < FEW:
         scratch_size = max(THIN * min(p.k, <int64_t>LONG_BLOCK), min(p.k, <int64_t>BLOCK) * p.width)
-    scratch = <real*>malloc(threads * scratch_size * sizeof(real))
-    if scratch == NULL:
+    scratch_size = whole_lines(scratch_size)
+    memory = <real*>malloc((threads * scratch_size + SPARE_LINE) * sizeof(real))
+    if memory == NULL:
         return 1
+    scratch = aligned(memory)
     if units == 1 or threads == 1:
         for i in range(units):
             unit(p, a, b, bias, c, i, s.m, s.t, scratch)
     else:
         for i in prange(units, schedule="dynamic", num_threads=threads):
             unit(p, a, b, bias, c, i, s.m, s.t, scratch + omp_get_thread_num() * scratch_size)
-    free(scratch)
+    free(memory)
     return 0
 
 

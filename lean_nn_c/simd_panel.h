@@ -109,8 +109,13 @@ LNN_INLINE void LNN_NAME(lnn_piece_body)(const int half, const T *src, const int
 {
     for (ptrdiff_t k = 0; k < kn; k++, dst += width) {
         const T *from = src + off[k];
-        memcpy(dst, from, half * sizeof(T));
-        memcpy(dst + length - half, from + length - half, half * sizeof(T));
+        if (half == LANES) {                            /* memcpy would take it in two halves */
+            *(VU *)dst = *(const VU *)from;
+            *(VU *)(dst + length - half) = *(const VU *)(from + length - half);
+        } else {
+            memcpy(dst, from, half * sizeof(T));
+            memcpy(dst + length - half, from + length - half, half * sizeof(T));
+        }
     }
 }
 

@@ -31,13 +31,16 @@ from lean_nn_c._columns cimport MAX_TILE, Columns, Spot, Strip, cells_of, choose
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._planes cimport Planes, fill_channel, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._simd cimport LNN_ROWS, gather, lanes, lnn_vectors, piece, tile
+from lean_nn_c._simd cimport LNN_ROWS, SPARE_LINE, aligned, gather, lanes, lnn_vectors, piece, tile, whole_lines
 from lean_nn_c._taps cimport (
     BLOCK, Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, split_terms,
     table_length, taps_of_residue,
 )
 from lean_nn_c._types cimport real
-from lean_nn_c.gemm cimport FEW, PANEL_BYTES, Product, Split, multiply, pack_rows, split_work, strip_product
+from lean_nn_c.gemm cimport (
+    FEW, PANEL_BYTES, Ahead, Panels, Product, Split, first_row, multiply, pack_rows, panels_of, panels_size, rows_in,
+    split_work, strip_product,
+)
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -100,13 +103,13 @@ cdef void in_place(const Columns* c, const Taps* t, int m, const real* a, int64_
 cdef void pack_weight(const Taps* t, const Block* k, const real* a, int64_t lda, bint transposed, int64_t m,
                       real* out) noexcept nogil:
     """Rows 0..m of one block of terms as panels. conv's terms are neighbours in the weight, conv_input's are not."""
-    cdef int64_t panels = (m + LNN_ROWS - 1) // LNN_ROWS, i, first
+    cdef Panels p = panels_of(m)
+    cdef int64_t i
     if not transposed:
         pack_rows(a + k.a + k.first, lda, 1, m, k.terms, out)
         return
-    for i in range(panels):
-        first = m * i // panels
-        gather(a + first * lda + k.a, lda, <int>(m * (i + 1) // panels - first), t.a + k.first, k.terms,
+    for i in range(p.count):
+        gather(a + first_row(&p, i) * lda + k.a, lda, rows_in(&p, i), t.a + k.first, k.terms,
                out + i * k.terms * LNN_ROWS)
 
 
@@ -132,11 +135,12 @@ cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a
                  int64_t p_sample, const real* bias, real* out, int64_t out_sample, int64_t ldo, int64_t m0, int64_t m1,
                  int64_t first, int64_t stop, real* scratch) noexcept nogil:
     """Rows m0..m1 of strips first..stop of one group; strips are numbered through all samples."""
-    cdef int64_t rows = m1 - m0, panels = (rows + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS * BLOCK + MAX_TILE
-    cdef real* strip = scratch + panels
+    cdef int64_t rows = m1 - m0
+    cdef real* strip = scratch + panels_size(rows, BLOCK)
     cdef real* sums = strip + BLOCK * c.width
     cdef Strip s
     cdef Block k
+    cdef Ahead ahead
     cdef int64_t cells = cells_of(c), strips = (cells + c.width - 1) // c.width, lds = (stop - first) * c.width
     cdef int64_t block, index, sample, column, columns, vectors
     cdef bint dense = is_dense(c)
@@ -153,13 +157,17 @@ cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a
             for i in range(s.pieces):
                 piece(planes + sample * p_sample + k.b + s.piece[i].base, t.b + k.first, k.terms, s.piece[i].length,
                       vectors * per_vector, strip + s.piece[i].column)
+            i = s.pieces - 1                # the next strip begins where this one ends: its last cell's line
+            ahead.place = <const char*>(planes + sample * p_sample + k.b + s.piece[i].base + s.piece[i].length
+                                        + c.width - 1)
+            ahead.off, ahead.step, ahead.rows, ahead.length = t.b + k.first, sizeof(real), k.terms, 1
             if dense:
                 strip_product(rows, k.terms, <const real*>scratch, <const real*>strip,
                               bias + m0 if bias != NULL else NULL, block > 0,
-                              out + sample * out_sample + m0 * ldo + s.piece[0].dest, ldo, columns, NULL)
+                              out + sample * out_sample + m0 * ldo + s.piece[0].dest, ldo, columns, &ahead)
             else:
                 strip_product(rows, k.terms, <const real*>scratch, <const real*>strip, <const real*>NULL, block > 0,
-                              sums + (index - first) * c.width, lds, vectors * per_vector, NULL)
+                              sums + (index - first) * c.width, lds, vectors * per_vector, &ahead)
                 if block == t.blocks - 1:
                     spread(c, &s, rows, <const real*>sums + (index - first) * c.width, lds,
                            out + sample * out_sample + m0 * ldo, ldo)
@@ -167,7 +175,7 @@ cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a
 
 cdef int64_t scratch_of(int64_t rows, int64_t width, int64_t strips) noexcept nogil:
     """Values that `packed` needs for so many rows, and strips whose sums it collects."""
-    return ((rows + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS + width) * BLOCK + 2 * MAX_TILE + rows * strips * width
+    return whole_lines(panels_size(rows, BLOCK) + BLOCK * width + rows * strips * width)
 
 
 # --- who computes what ---
@@ -199,7 +207,7 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
     cdef int64_t i, units, strips = (cells_of(c) + c.width - 1) // c.width * samples, size = 0
     cdef bint dense = is_dense(c)
     cdef Split s
-    cdef real* scratch = NULL
+    cdef real* memory = NULL
     if m < FEW:
         s = split_work(samples * groups, m, m, m, c.tiles, 16, threads)
         units = samples * groups * s.m * s.t
@@ -207,13 +215,13 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
         s = split_work(groups, m, most_rows(a), 24, strips, 64 if dense else GATHERED, threads)
         units = groups * s.m * s.t
         size = scratch_of((m + s.m - 1) // s.m, c.width, 0 if dense else (strips + s.t - 1) // s.t)
-        scratch = <real*>malloc(threads * size * sizeof(real))
-        if scratch == NULL:
+        memory = <real*>malloc((threads * size + SPARE_LINE) * sizeof(real))
+        if memory == NULL:
             return NO_MEMORY
     for i in prange(units, schedule="dynamic", num_threads=threads):
         unit(c, t, transposed, groups, samples, m, a, a_group, lda, planes, p_group, bias, out, ldo, i, s,
-             scratch + omp_get_thread_num() * size)
-    free(scratch)
+             aligned(memory) + omp_get_thread_num() * size)
+    free(memory)
     return DONE
 
 
@@ -271,7 +279,7 @@ cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, bint tran
                      int64_t groups, int64_t m, const real* source, const real* a, int64_t a_group, int64_t lda,
                      const real* bias, real* out, int64_t ldo, int64_t image, real* planes) noexcept nogil:
     """One sample's group, on planes of the thread's own: small ones are read while they are in its cache."""
-    cdef int64_t i, group = image % groups, size = channels * p.channel + MAX_TILE
+    cdef int64_t i, group = image % groups, size = whole_lines(channels * p.channel + MAX_TILE)
     cdef int64_t blocks = (m + most_rows(planes) - 1) // most_rows(planes)
     for i in range(channels):
         fill_channel(p, source + (image * channels + i) * cells, planes + i * p.channel)
@@ -365,19 +373,19 @@ cdef int on_own_planes(const Geometry* g, const Planes* p, Taps* t, bint transpo
     cdef int threads = threads_of(g)
     cdef int64_t m = g.cg if transposed else g.og, cells = g.outs if transposed else g.cells, i
     cdef int64_t ldo = g.cells if transposed else g.outs, lda = g.taps if transposed else g.cg * g.taps
-    cdef int64_t width = lnn_vectors(m) * lanes(source), size = t.channels * p.channel + MAX_TILE
-    cdef real* planes
+    cdef int64_t width = lnn_vectors(m) * lanes(source), size = whole_lines(t.channels * p.channel + MAX_TILE)
+    cdef real* memory
     if m >= FEW:
         size += scratch_of(min(m, most_rows(source)), width, 0)
-    planes = <real*>malloc(threads * size * sizeof(real))
-    if planes == NULL:
+    memory = <real*>malloc((threads * size + SPARE_LINE) * sizeof(real))
+    if memory == NULL:
         return NO_MEMORY
     memset(&residue[0], 0, sizeof(residue))
     if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, t):
         for i in prange(g.n * g.groups, schedule="dynamic", num_threads=threads):
             own_planes(&c, t, p, transposed, t.channels, cells, g.groups, m, source, w, g.og * g.cg * g.taps, lda,
-                       bias, out, ldo, i, planes + omp_get_thread_num() * size)
-    free(planes)
+                       bias, out, ldo, i, aligned(memory) + omp_get_thread_num() * size)
+    free(memory)
     return DONE
 
 
