@@ -60,9 +60,12 @@ static inline int lnn_vectors(int64_t m) { return m == 1 ? 8 : m == 2 ? 4 : m ==
 /* Call a cache line in, to the second level. */
 static inline void lnn_prefetch(const void *place) { __builtin_prefetch(place, 0, 2); }
 
-/* Two vectors interleaved: a0 b0 a1 b1 …, their first halves (LOW) or second (HIGH). */
+/* Two vectors mixed; two blocks of 16 bytes, of values of `size` bytes, joined to a vector of 32. */
 #if defined(__clang__) || __GNUC__ >= 12
 #define LNN_MIX(a, b, INTS, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define LNN_HALVES(size, a, b) LNN_JOIN(LNN_HALVES, size)(a, b)
+#define LNN_HALVES_4(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
+#define LNN_HALVES_8(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3)
 #else
 #define LNN_MIX(a, b, INTS, ...) __builtin_shuffle(a, b, (INTS){__VA_ARGS__})
 #endif

@@ -58,28 +58,23 @@ static __attribute__((noinline)) void LNN_NAME(lnn_panel)(int mr, int nv, ptrdif
 #undef CASE
 }
 
-/* A panel of rows that lie `row` apart: dst[k*LNN_ROWS + m] = src[m*row + k]. Squares are turned in registers and
+/* A panel of rows that lie `row` apart: dst[k*LNN_ROWS + m] = src[m*row + k]. Blocks are turned in registers and
  * stored over one another, so up to LANES values behind the panel are overwritten. */
 static __attribute__((noinline)) void LNN_NAME(lnn_rows)(const T *src, ptrdiff_t row, int rows, ptrdiff_t kn, T *dst)
 {
-    enum { SQUARES = (LNN_ROWS + LANES - 1) / LANES };
+    enum { BANDS = (LNN_ROWS + LANES - 1) / LANES };
+    const T *from[BANDS][LANES];
     ptrdiff_t k = 0;
-    for (; k + LANES <= kn; k += LANES) {
-        V a[SQUARES][LANES];
+    for (int m = 0; m < BANDS * LANES; m++)             /* rows there are not: the last one again, never used */
+        from[m / LANES][m % LANES] = src + (m < rows ? m : rows - 1) * row;
+    for (; k + BLOCK <= kn; k += BLOCK) {
+        V a[BANDS][BLOCK];
 #pragma GCC unroll 4
-        for (int s = 0; s < SQUARES; s++) {
-#pragma GCC unroll 16
-            for (int i = 0; i < LANES; i++) {
-                const int m = s * LANES + i;            /* rows there are not: the last one again, never used */
-                a[s][i] = (V){0};
-                if (m < LNN_ROWS) a[s][i] = *(const VU *)(src + (m < rows ? m : rows - 1) * row + k);
-            }
-            LNN_NAME(lnn_turn_lanes)(a[s]);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++)
+        for (int s = 0; s < BANDS; s++) LNN_NAME(lnn_turn_blocks)(from[s], k, a[s]);
 #pragma GCC unroll 4
-            for (int s = 0; s < SQUARES; s++) *(VU *)(dst + (k + i) * LNN_ROWS + s * LANES) = a[s][i];
+        for (int i = 0; i < BLOCK; i++)
+#pragma GCC unroll 4
+            for (int s = 0; s < BANDS; s++) *(VU *)(dst + (k + i) * LNN_ROWS + s * LANES) = a[s][i];
     }
     for (; k < kn; k++)
         for (int m = 0; m < rows; m++) dst[k * LNN_ROWS + m] = src[m * row + k];
@@ -141,3 +136,8 @@ static __attribute__((noinline)) void LNN_NAME(lnn_piece)(const T *src, const in
 #undef LANES
 #undef V
 #undef VU
+#undef INTS
+#undef PART
+#undef BLOCK
+#undef LOW
+#undef HIGH

@@ -66,59 +66,94 @@ static __attribute__((noinline)) void LNN_NAME(lnn_tile)(int mr, int nv, ptrdiff
 #undef CASE
 }
 
+/* Turning squares. Vectors consist of blocks of 16 bytes, BLOCK values each, and shuffles within blocks are the cheap
+ * ones. So LANES rows are brought in block by block: vector i holds block b of the rows i, i + BLOCK, i + 2*BLOCK, …
+ * Then interleaving vector i with vector i + BLOCK/2, log2(BLOCK) times over, moves every index bit of the row to
+ * the column and back, in all blocks at once: BLOCK columns of all LANES rows. */
 typedef LNN_INT LNN_NAME(lnn_ints) __attribute__((vector_size(LNN_BYTES)));
+typedef T LNN_NAME(lnn_block) __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
 #define INTS LNN_NAME(lnn_ints)
+#define PART LNN_NAME(lnn_block)
+#define BLOCK (16 / LNN_SIZE)
 #if LNN_BYTES / LNN_SIZE == 2
 #define LOW(a, b) LNN_MIX(a, b, INTS, 0, 2)
 #define HIGH(a, b) LNN_MIX(a, b, INTS, 1, 3)
-#elif LNN_BYTES / LNN_SIZE == 4
+#elif LNN_BYTES == 16
 #define LOW(a, b) LNN_MIX(a, b, INTS, 0, 4, 1, 5)
 #define HIGH(a, b) LNN_MIX(a, b, INTS, 2, 6, 3, 7)
+#elif LNN_BYTES / LNN_SIZE == 4
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 4, 2, 6)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 1, 5, 3, 7)
+#elif LNN_BYTES == 32
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 2, 10, 3, 11, 6, 14, 7, 15)
 #elif LNN_BYTES / LNN_SIZE == 8
-#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH(a, b) LNN_MIX(a, b, INTS, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 8, 2, 10, 4, 12, 6, 14)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 1, 9, 3, 11, 5, 13, 7, 15)
 #else
-#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH(a, b) LNN_MIX(a, b, INTS, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define HIGH(a, b) LNN_MIX(a, b, INTS, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #endif
 
-/* A square of LANES x LANES turned in registers: interleaving row i with row i + LANES/2, log2(LANES) times over,
- * moves every index bit of the row to the column and back. */
-LNN_INLINE void LNN_NAME(lnn_turn_lanes)(V *a)
+/* One block from each of the rows i, i + BLOCK, … */
+LNN_INLINE V LNN_NAME(lnn_blocks)(const T *const *row, int i, ptrdiff_t at)
 {
-    V b[LANES];
+#if LNN_BYTES == 16
+    return *(const PART *)(row[i] + at);
+#elif LNN_BYTES == 32 && defined(LNN_HALVES)
+    return LNN_HALVES(LNN_SIZE, *(const PART *)(row[i] + at), *(const PART *)(row[i + BLOCK] + at));
+#else
+    V all;
 #pragma GCC unroll 4
-    for (int stage = 1; stage < LANES; stage *= 2) {
-#pragma GCC unroll 8
-        for (int i = 0; i < LANES / 2; i++) {
-            b[2 * i] = LOW(a[i], a[i + LANES / 2]);
-            b[2 * i + 1] = HIGH(a[i], a[i + LANES / 2]);
+    for (int b = 0; b < LNN_BYTES / 16; b++) memcpy((char *)&all + 16 * b, row[i + b * BLOCK] + at, 16);
+    return all;
+#endif
+}
+
+/* Columns at .. at+BLOCK of LANES rows, one vector each. */
+LNN_INLINE void LNN_NAME(lnn_turn_blocks)(const T *const *row, ptrdiff_t at, V *a)
+{
+    V b[BLOCK];
+#pragma GCC unroll 4
+    for (int i = 0; i < BLOCK; i++) a[i] = LNN_NAME(lnn_blocks)(row, i, at);
+#pragma GCC unroll 4
+    for (int stage = 1; stage < BLOCK; stage *= 2) {
+#pragma GCC unroll 4
+        for (int i = 0; i < BLOCK / 2; i++) {
+            b[2 * i] = LOW(a[i], a[i + BLOCK / 2]);
+            b[2 * i + 1] = HIGH(a[i], a[i + BLOCK / 2]);
         }
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) a[i] = b[i];
+#pragma GCC unroll 4
+        for (int i = 0; i < BLOCK; i++) a[i] = b[i];
     }
 }
 
-LNN_INLINE void LNN_NAME(lnn_turn_square)(const T *src, ptrdiff_t lds, T *dst, ptrdiff_t ldd)
+/* LANES rows turned: dst[k*ldd + i] = row[i][k] for k < cols. */
+LNN_INLINE void LNN_NAME(lnn_turn_band)(const T *const *row, ptrdiff_t cols, T *dst, ptrdiff_t ldd)
 {
-    V a[LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) a[i] = *(const VU *)(src + i * lds);
-    LNN_NAME(lnn_turn_lanes)(a);
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) *(VU *)(dst + i * ldd) = a[i];
+    ptrdiff_t k = 0;
+    for (; k + BLOCK <= cols; k += BLOCK) {
+        V a[BLOCK];
+        LNN_NAME(lnn_turn_blocks)(row, k, a);
+#pragma GCC unroll 4
+        for (int i = 0; i < BLOCK; i++) *(VU *)(dst + (k + i) * ldd) = a[i];
+    }
+    for (; k < cols; k++)
+        for (int i = 0; i < LANES; i++) dst[k * ldd + i] = row[i][k];
 }
 
 /* dst[j*ldd + i] = src[i*lds + j] for i < rows, j < cols. */
 static __attribute__((noinline)) void LNN_NAME(lnn_turn)(const T *src, ptrdiff_t lds, ptrdiff_t rows, ptrdiff_t cols,
                                                          T *dst, ptrdiff_t ldd)
 {
-    const ptrdiff_t r = rows - rows % LANES, c = cols - cols % LANES;
-    for (ptrdiff_t i = 0; i < r; i += LANES)
-        for (ptrdiff_t j = 0; j < c; j += LANES)
-            LNN_NAME(lnn_turn_square)(src + i * lds + j, lds, dst + j * ldd + i, ldd);
-    for (ptrdiff_t i = 0; i < rows; i++)
-        for (ptrdiff_t j = i < r ? c : 0; j < cols; j++) dst[j * ldd + i] = src[i * lds + j];
+    ptrdiff_t i = 0;
+    for (; i + LANES <= rows; i += LANES) {
+        const T *row[LANES];
+        for (int r = 0; r < LANES; r++) row[r] = src + (i + r) * lds;
+        LNN_NAME(lnn_turn_band)(row, cols, dst + i, ldd);
+    }
+    for (; i < rows; i++)
+        for (ptrdiff_t j = 0; j < cols; j++) dst[j * ldd + i] = src[i * lds + j];
 }
 
 /* Neighbouring strips of whole vectors, each brought together: dst[strip][i][j] = src[i*lds + strip*vectors*LANES + j].
@@ -134,9 +169,6 @@ static __attribute__((noinline)) void LNN_NAME(lnn_strips)(const T *src, ptrdiff
             for (int v = 0; v < vectors; v++) *(VU *)(to + v * LANES) = *(const VU *)(from + v * LANES);
         }
 }
-#undef INTS
-#undef LOW
-#undef HIGH
 
 /* Lanes added pairwise, in a fixed order. */
 LNN_INLINE T LNN_NAME(lnn_lanes)(V v)
