@@ -27,13 +27,16 @@ from lean_nn.transforms import grad, hessian, hvp, jacfwd, jacrev, jvp, lineariz
 __all__ = [
     "GraphBuilder", "GraphError", "Program", "Tape", "Tensor", "__version__", "compile", "enable_grad",
     "from_dlpack", "from_numpy", "functional", "get_num_threads", "get_precision", "grad", "hessian", "hvp",
-    "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "no_grad", "num_threads", "optim",
-    "set_num_threads", "set_precision", "show_config", "spec", "tensor", "testing", "value_and_grad", "vjp",
+    "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "load_program", "no_grad", "num_threads",
+    "optim", "set_num_threads", "set_precision", "show_config", "spec", "tensor", "testing", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
 # Rooms that are opened when they are first asked for: importing lean_nn stays quick.
-_LAZY = {"optim": "optim", "spec": "spec", "testing": "testing", "GraphBuilder": "graph", "Program": "graph", "compile": "graph"}
+_LAZY = {
+    "GraphBuilder": "graph", "Program": "graph", "compile": "graph", "load_program": "graph",
+    "optim": "optim", "spec": "spec", "testing": "testing",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

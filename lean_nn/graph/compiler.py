@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -192,3 +192,12 @@ class Family:
 
     def vjp(self, primals: Sequence[Any], cotangents: Any) -> tuple[Any, Any]:
         return self.program_for(*primals).vjp(primals, cotangents)
+
+    def save(self, path: Any) -> NoReturn:
+        """Not possible: a file holds the program of one size."""
+        one = {n: 8 for shape in self._shapes for n in shape if not isinstance(n, int)}
+        raise ValueError(f"save: a file holds the program of one size; got a family with open sizes; "
+                         f"save one of them, as in family.at({one}).save(path)")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("pickle: a family of programs holds a function; got one; pickle the program of one size, family.at(...)")

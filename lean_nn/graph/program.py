@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -183,6 +184,37 @@ class Program:
     def to_dot(self) -> str:
         """The graph in Graphviz's language."""
         return listing.dot(self.graph)
+
+    # --- keeping it ---
+
+    @property
+    def kept(self) -> list[Array | None]:
+        """Per input of the graph, the array that the program keeps and changes (``inplace=``), or None."""
+        return list(self._kept)
+
+    @property
+    def state(self) -> dict[str, Array]:
+        """The arrays that the program keeps, by the name of their argument: ``0.conv1.weight``."""
+        names = [self.graph.names.get(value, "") for value in self.graph.inputs]
+        found: dict[str, Array] = {}
+        for i, (name, array) in enumerate(zip(names, self._kept, strict=True)):
+            if array is not None:
+                found[name if name and name not in found else f"{name}#{i}"] = array
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the program to one file: its graph as recorded, its constants, and the arrays that it keeps.
+
+        The layout is that of safetensors, so other tools can read the weights; `lean_nn.load_program` reads it all.
+        """
+        from lean_nn.graph.files import save
+
+        save(self, path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from lean_nn.graph.files import from_bytes, to_bytes
+
+        return from_bytes, (to_bytes(self),)
 
 
 def _arrays(values: Any) -> list[Any]:
