@@ -12,7 +12,7 @@ typedef T QUAD __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), ma
 /* --- four neighbours from every lane's place, and back --- */
 
 #if LNN_LANES == 2
-LNN_INLINE void LNN_NAME(lnn_gather)(const T *const *p, ptrdiff_t at, V q[4])
+LNN_INLINE void LNN_NAME(lnn_gather_lanes)(const T *const *p, ptrdiff_t at, V q[4])
 {
     UNROLL for (int j = 0; j < 4; j++) q[j] = (V){p[0][at + j], p[1][at + j]};
 }
@@ -34,7 +34,7 @@ LNN_INLINE void LNN_NAME(lnn_transpose)(V q[4])
 }
 
 /* q[j] lane l = p[l][at + j]. */
-LNN_INLINE void LNN_NAME(lnn_gather)(const T *const *p, ptrdiff_t at, V q[4])
+LNN_INLINE void LNN_NAME(lnn_gather_lanes)(const T *const *p, ptrdiff_t at, V q[4])
 {
     UNROLL for (int k = 0; k < 4; k++) {
 #define FROM(b) (*(const QUAD *)(p[4 * (b) + k] + at))
@@ -129,8 +129,8 @@ LNN_INLINE void LNN_NAME(lnn_image_2d)(const int m, const T *const *p, ptrdiff_t
     const int a = m + 2;
     V half[6][6], cells[8], column[6], v[6];
     for (int i = 0; i < a; i++) {
-        LNN_NAME(lnn_gather)(p, i * pitch, cells);
-        if (m == 4) LNN_NAME(lnn_gather)(p, i * pitch + 4, cells + 4);
+        LNN_NAME(lnn_gather_lanes)(p, i * pitch, cells);
+        if (m == 4) LNN_NAME(lnn_gather_lanes)(p, i * pitch + 4, cells + 4);
         LNN_NAME(lnn_image_1d)(m, cells, half[i]);
     }
     for (int j = 0; j < a; j++) {
@@ -149,7 +149,7 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *w,
     UNROLL for (int l = 0; l < N; l++) p[l] = w + l * next;
     UNROLL for (int i = 0; i < 3; i++) {
         const int row = flip ? 2 - i : i, first = row == 2;       /* the last row from cell 5 on: 8 is the last cell */
-        LNN_NAME(lnn_gather)(p, row == 2 ? 5 : 3 * row, quad);
+        LNN_NAME(lnn_gather_lanes)(p, row == 2 ? 5 : 3 * row, quad);
         UNROLL for (int j = 0; j < 3; j++) g[j] = quad[first + (flip ? 2 - j : j)];
         LNN_NAME(lnn_weight_1d)(m, g, half[i]);
     }
