@@ -19,6 +19,7 @@
 from lean_nn.graph.builder import GraphBuilder
 from lean_nn.graph.compiler import Family, compile
 from lean_nn.graph.files import load_program
+from lean_nn.graph.profile import Profile
 from lean_nn.graph.program import Memory, Program
 
-__all__ = ["Family", "GraphBuilder", "Memory", "Program", "compile", "load_program"]
+__all__ = ["Family", "GraphBuilder", "Memory", "Profile", "Program", "compile", "load_program"]
