@@ -44,6 +44,10 @@ cdef extern from "simd.h" nogil:
                         float* dst) noexcept
     void lnn_gather_f64(const double* src, Py_ssize_t row, int rows, const int64_t* off, Py_ssize_t kn,
                         double* dst) noexcept
+    void lnn_columns_f32(const float* src, const int64_t* off, int nv, const int64_t* run, const int64_t* length,
+                         Py_ssize_t runs, float* dst) noexcept
+    void lnn_columns_f64(const double* src, const int64_t* off, int nv, const int64_t* run, const int64_t* length,
+                         Py_ssize_t runs, double* dst) noexcept
     void lnn_piece_f32(const float* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
                        float* dst) noexcept
     void lnn_piece_f64(const double* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
@@ -96,7 +100,7 @@ cdef inline void panel(int mr, int nv, int64_t kn, const real* a, const real* b,
 
 
 cdef inline void rows_of(const real* src, int64_t row, int rows, int64_t kn, real* dst) noexcept nogil:
-    """dst[k*LNN_ROWS + m] = src[m*row + k]; up to a vector behind the panel is overwritten."""
+    """dst[k*LNN_ROWS + m] = src[m*row + k]."""
     if real is float:
         lnn_rows_f32(src, row, rows, kn, dst)
     else:
@@ -118,6 +122,15 @@ cdef inline void gather(const real* src, int64_t row, int rows, const int64_t* o
         lnn_gather_f32(src, row, rows, off, kn, dst)
     else:
         lnn_gather_f64(src, row, rows, off, kn, dst)
+
+
+cdef inline void columns_of(const real* src, const int64_t* off, int nv, const int64_t* run, const int64_t* length,
+                            int64_t runs, real* dst) noexcept nogil:
+    """dst[k*nv*lanes + j] = src[off[j] + run[r] + i] for i < length[r]; k counts the values of all runs."""
+    if real is float:
+        lnn_columns_f32(src, off, nv, run, length, runs, dst)
+    else:
+        lnn_columns_f64(src, off, nv, run, length, runs, dst)
 
 
 cdef inline void piece(const real* src, const int64_t* off, int64_t kn, int64_t length, int64_t width,

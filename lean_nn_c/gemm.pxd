@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport MAX_RANK
-from lean_nn_c._simd cimport LNN_ROWS, SPARE_LINE, whole_lines
+from lean_nn_c._simd cimport LNN_ROWS, whole_lines
 from lean_nn_c._types cimport real
 
 cdef enum:
@@ -55,12 +55,13 @@ cdef inline int64_t first_row(const Panels* p, int64_t i) noexcept nogil:
 
 
 cdef inline int64_t panels_size(int64_t m, int64_t k) noexcept nogil:
-    """Values in the panels of m rows (one row fewer may need as many), and what packing overwrites behind them."""
-    return whole_lines((m + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS * k + SPARE_LINE)
+    """Values in the panels of m rows."""
+    return whole_lines((m + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS * k)
 
 
 cdef int multiply(Product* p, const real* a, const real* b, const real* bias, real* c) noexcept nogil
-cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, real* out) noexcept nogil
+cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, int64_t terms,
+                    real* out) noexcept nogil
 cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* strip, const real* bias, bint add,
                         real* c, int64_t ldc, int64_t columns, const Ahead* ahead) noexcept nogil
 cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,

@@ -38,16 +38,17 @@ cdef enum:
 # --- packing ---
 
 
-cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, real* out) noexcept nogil:
-    """m rows of k terms, a[i*row + j*col], as panels: out[panel][j][i]. One of row and col is 1."""
+cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, int64_t terms,
+                    real* out) noexcept nogil:
+    """m rows of k terms, a[i*row + j*col], into panels of `terms` terms: out[panel][j][i]. One of row and col is 1."""
     cdef Panels p = panels_of(m)
     cdef int64_t i, first
     for i in range(p.count):
         first = first_row(&p, i)
         if col == 1:
-            rows_of(a + first * row, row, rows_in(&p, i), k, out + i * k * LNN_ROWS)
+            rows_of(a + first * row, row, rows_in(&p, i), k, out + i * terms * LNN_ROWS)
         else:
-            lines(a + first, col, rows_in(&p, i), k, out + i * k * LNN_ROWS)
+            lines(a + first, col, rows_in(&p, i), k, out + i * terms * LNN_ROWS)
 
 
 cdef void strip(const real* b, int64_t row, int64_t col, int64_t k, int64_t columns, int64_t width,
@@ -131,7 +132,7 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
     for part in range(p.blocks):
         k = p.k * part // p.blocks
         terms = p.k * (part + 1) // p.blocks - k
-        pack_rows(a + m0 * p.a_row + k * p.a_col, p.a_row, p.a_col, m1 - m0, terms, scratch)
+        pack_rows(a + m0 * p.a_row + k * p.a_col, p.a_row, p.a_col, m1 - m0, terms, terms, scratch)
         rows = b + k * p.b_row
         t = first
         while t < stop:
@@ -262,21 +263,24 @@ cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows
                       int threads) noexcept nogil:
     """Parts of m rows and of `tiles` tiles, for each of `items`: few, but enough to keep all threads busy to the end.
 
-    Tiles are cut down to eight, then rows down to half of what they may be, then both as far as is sensible.
+    Cut finely where that costs little (eight tiles, a quarter of the rows, or more), so that a thread that was
+    held up does not hold up the others; more finely only until there are two parts per thread.
     """
     cdef Split s
     cdef int stage
-    cdef int64_t few
+    cdef int64_t few, enough
     s.m = max((m + rows - 1) // rows, 1)
     s.t = max((tiles + most_tiles - 1) // most_tiles, 1)
     if threads == 1:
         return s
     for stage in range(2):
-        few = 8 if stage == 0 else 2
-        while items * s.m * s.t < 6 * threads and tiles >= 2 * few * s.t:
+        few, enough = 8, 6 * threads
+        if stage == 1:
+            few, enough = 2, 2 * threads
+        while items * s.m * s.t < enough and tiles >= 2 * few * s.t:
             s.t *= 2
         few = max(rows // 4, least_rows) if stage == 0 else least_rows
-        while items * s.m * s.t < 6 * threads and m >= 2 * few * s.m:
+        while items * s.m * s.t < enough and m >= 2 * few * s.m:
             s.m *= 2
     return s
 

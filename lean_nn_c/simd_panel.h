@@ -59,15 +59,15 @@ static __attribute__((noinline)) void LNN_NAME(lnn_panel)(int mr, int nv, ptrdif
 }
 
 /* A panel of rows that lie `row` apart: dst[k*LNN_ROWS + m] = src[m*row + k]. Blocks are turned in registers and
- * stored over one another, so up to LANES values behind the panel are overwritten. */
+ * stored over one another, so the last few terms are left to go one by one. */
 static __attribute__((noinline)) void LNN_NAME(lnn_rows)(const T *src, ptrdiff_t row, int rows, ptrdiff_t kn, T *dst)
 {
-    enum { BANDS = (LNN_ROWS + LANES - 1) / LANES };
+    enum { BANDS = (LNN_ROWS + LANES - 1) / LANES, OVER = (BANDS * LANES - 1) / LNN_ROWS };
     const T *from[BANDS][LANES];
     ptrdiff_t k = 0;
     for (int m = 0; m < BANDS * LANES; m++)             /* rows there are not: the last one again, never used */
         from[m / LANES][m % LANES] = src + (m < rows ? m : rows - 1) * row;
-    for (; k + BLOCK <= kn; k += BLOCK) {
+    for (; k + BLOCK + OVER <= kn; k += BLOCK) {
         V a[BANDS][BLOCK];
 #pragma GCC unroll 4
         for (int s = 0; s < BANDS; s++) LNN_NAME(lnn_turn_blocks)(from[s], k, a[s]);
@@ -96,6 +96,34 @@ static __attribute__((noinline)) void LNN_NAME(lnn_gather)(const T *src, ptrdiff
 {
     for (ptrdiff_t k = 0; k < kn; k++)
         for (int m = 0; m < rows; m++) dst[k * LNN_ROWS + m] = src[m * row + off[k]];
+}
+
+/* A strip whose columns run along k, in runs: dst[k*nv*LANES + j] = src[off[j] + run[r] + i] for i < length[r], j <
+ * nv*LANES, where k counts the values of all runs. */
+static __attribute__((noinline)) void LNN_NAME(lnn_columns)(const T *src, const int64_t *off, int nv,
+                                                            const int64_t *run, const int64_t *length, ptrdiff_t runs,
+                                                            T *dst)
+{
+    const ptrdiff_t width = (ptrdiff_t)nv * LANES;
+    for (int v = 0; v < nv; v++) {
+        const T *row[LANES];
+        T *to = dst + v * LANES;
+        for (int i = 0; i < LANES; i++) row[i] = src + off[v * LANES + i];
+        for (ptrdiff_t r = 0; r < runs; to += length[r] * width, r++) {
+            ptrdiff_t k = 0;
+            if (length[r] >= BLOCK)
+                while (k < length[r]) {
+                    V a[BLOCK];
+                    if (k + BLOCK > length[r]) k = length[r] - BLOCK;
+                    LNN_NAME(lnn_turn_blocks)(row, run[r] + k, a);
+#pragma GCC unroll 4
+                    for (int i = 0; i < BLOCK; i++) *(VU *)(to + (k + i) * width) = a[i];
+                    k += BLOCK;
+                }
+            for (; k < length[r]; k++)
+                for (int i = 0; i < LANES; i++) to[k * width + i] = row[i][run[r] + k];
+        }
+    }
 }
 
 /* Part of a strip: dst[k*width + j] = src[off[k] + j] for j < length, by two copies of `half` values that overlap. */

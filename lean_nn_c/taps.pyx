@@ -106,7 +106,7 @@ cdef void pack_weight(const Taps* t, const Block* k, const real* a, int64_t lda,
     cdef Panels p = panels_of(m)
     cdef int64_t i
     if not transposed:
-        pack_rows(a + k.a + k.first, lda, 1, m, k.terms, out)
+        pack_rows(a + k.a + k.first, lda, 1, m, k.terms, k.terms, out)
         return
     for i in range(p.count):
         gather(a + first_row(&p, i) * lda + k.a, lda, rows_in(&p, i), t.a + k.first, k.terms,

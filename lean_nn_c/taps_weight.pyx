@@ -1,14 +1,15 @@
-"""conv_weight on the planes of conv: rows are (channel, tap), columns output channels, the sum is over cells.
+"""conv_weight on the planes of conv: rows are output channels, columns (channel, tap), the sum is over cells.
 
-    w_bar[o, (c, tap)] = sum over samples n and output cells p of  planes[n, c, off(tap) + j(p)] * y_bar[n, o, p]
+    w_bar[o, (c, tap)] = sum over samples n and output cells p of  y_bar[n, o, p] * planes[n, c, off(tap) + j(p)]
 
-In the tile of simd.h the row pointers are planes + c*channel + off(tap), the table aoff is j(p), and B is y_bar with
-its channels turned to the inside, one tile's width at a time. Sums over p run in blocks of CELLS; block sums are
-added in order of (n, p). Each thread owns the part of w_bar it writes and walks all samples, so nothing is reduced
-across threads and the bits do not depend on their number. Where a group has fewer outputs than half a vector
-(depthwise layers), columns would be wasted: there each w_bar[o, c, tap] is a dot product along the planes.
+y_bar is packed into panels and the planes into strips, as in gemm.pyx: both run along the sum, so both are turned in
+registers, the planes run by run of neighbouring cells. The sum runs in blocks of about CELLS cells: parts of a sample, or
+several small samples together. Block sums are added in order. Each thread owns the part of w_bar it writes and walks all
+samples, so nothing is reduced across threads and the bits do not depend on their number. Where a group has few outputs
+(depthwise layers) a panel would be wasted: there each w_bar[o, c, tap] is a dot product along the planes.
 
-Error: |w^ - w| <= gamma_n sum |x||y_bar| with n = samples * output cells.
+Error: |w^ - w| <= gamma_n sum |x||y_bar| with n = samples * output cells. Temporary space: padded planes of one sample
+per thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread.
 """
 
 from cython.parallel cimport prange
@@ -20,40 +21,26 @@ from lean_nn_c._columns cimport MAX_TILE
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._planes cimport Planes, fill_channel, period, planes_of_image
-from lean_nn_c._simd cimport LNN_ROWS, dots, lanes, lnn_vectors, tile, turn
+from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, dots, lanes, whole_lines
 from lean_nn_c._types cimport real
+from lean_nn_c.gemm cimport FEW, PANEL_BYTES, Ahead, Split, pack_rows, panels_size, split_work, strip_product
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, affordable
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
-    CELLS = 256             # output cells of a partial sum
-    ROWS = 768              # most rows of w_bar, turned, that one unit holds
+    CELLS = 256             # output cells of a partial sum, at most
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
 
 
-cdef void cell_offsets(const Geometry* g, const Planes* p, int64_t first, int64_t count, int64_t* a) noexcept nogil:
-    """Plane index of output cells first .. first+count."""
-    cdef int64_t at[MAX_RANK]
-    cdef int64_t rest = first, offset = 0, i
-    cdef int axis
-    for axis in range(g.rank - 1, -1, -1):
-        at[axis] = rest % g.out[axis]
-        rest //= g.out[axis]
-        offset += at[axis] * p.pitch[axis]
-    for i in range(count):
-        a[i] = offset
-        for axis in range(g.rank - 1, -1, -1):
-            at[axis] += 1
-            offset += p.pitch[axis]
-            if at[axis] < g.out[axis]:
-                break
-            offset -= at[axis] * p.pitch[axis]
-            at[axis] = 0
+cdef struct Runs:               # the cells of one partial sum, as runs of neighbours in the planes
+    int64_t count, terms
+    int64_t start[CELLS]
+    int64_t length[CELLS]
 
 
-cdef int64_t row_offset(const Geometry* g, const Planes* p, int64_t row) noexcept nogil:
-    """Plane offset of (channel, tap) = row of a group."""
-    cdef int64_t rest = row % g.taps, offset = row // g.taps * p.channel, phase = p.plane, k
+cdef int64_t tap_offset(const Geometry* g, const Planes* p, int64_t tap) noexcept nogil:
+    """Plane offset of a tap."""
+    cdef int64_t rest = tap, offset = 0, phase = p.plane, k
     cdef int axis
     for axis in range(g.rank - 1, -1, -1):
         k = rest % g.ker[axis]
@@ -64,74 +51,96 @@ cdef int64_t row_offset(const Geometry* g, const Planes* p, int64_t row) noexcep
     return offset
 
 
-cdef void blank(real* rows, int64_t count, int64_t width, int64_t used) noexcept nogil:
-    """Zero the columns from `used` on: channels there are not."""
-    cdef int64_t i
-    if used < width:
-        for i in range(count):
-            memset(rows + i * width + used, 0, (width - used) * sizeof(real))
+cdef void add_runs(const Geometry* g, const Planes* p, int64_t base, int64_t first, int64_t count,
+                   Runs* r) noexcept nogil:
+    """Append output cells first .. first+count of the sample whose planes begin at `base`."""
+    cdef int64_t at[MAX_RANK]
+    cdef int64_t rest = first, offset, room
+    cdef int axis, last = g.rank - 1
+    for axis in range(last, -1, -1):
+        at[axis] = rest % g.out[axis]
+        rest //= g.out[axis]
+    r.terms += count
+    while count > 0:
+        offset = base
+        for axis in range(g.rank):
+            offset += at[axis] * p.pitch[axis]
+        room = min(g.out[last] - at[last], count)
+        if r.count and r.start[r.count - 1] + r.length[r.count - 1] == offset:
+            r.length[r.count - 1] += room
+        else:
+            r.start[r.count], r.length[r.count] = offset, room
+            r.count += 1
+        count -= room
+        at[last] = 0
+        for axis in range(last - 1, -1, -1):
+            at[axis] += 1
+            if at[axis] < g.out[axis]:
+                break
+            at[axis] = 0
 
 
-cdef void unit(const Geometry* g, const Planes* p, const real* planes, const real* y_bar, int64_t samples, real* w_bar,
-               bint fresh, int64_t first, int64_t rows, int64_t channels, int vectors, real* scratch) noexcept nogil:
-    """Rows first.. of `channels` columns: bring w_bar in turned (zeros if fresh), add all samples, put it back."""
-    cdef int64_t width = vectors * lanes(scratch), lda = g.cg * g.taps, n, part, cell, count, i, panel, m
-    cdef int64_t panels = (rows + LNN_ROWS - 1) // LNN_ROWS
-    cdef real* sums = scratch
-    cdef real* b = sums + ROWS * width
-    cdef int64_t* aoff = <int64_t*>(b + CELLS * width)
-    cdef int64_t* boff = aoff + CELLS
-    cdef int64_t* roff = boff + CELLS
-    cdef const real* row[LNN_ROWS]
-    cdef int mr
-    for i in range(CELLS):
-        boff[i] = i * width
-    for i in range(rows):
-        roff[i] = row_offset(g, p, first + i)
-    if fresh:
-        memset(sums, 0, rows * width * sizeof(real))
-    else:
-        turn(<const real*>w_bar + first, lda, channels, rows, sums, width)
-        blank(sums, rows, width, channels)
-    blank(b, CELLS, width, channels)
-    for n in range(samples):
-        for part in range((g.outs + CELLS - 1) // CELLS):
-            cell = part * CELLS
-            count = min(<int64_t>CELLS, g.outs - cell)
-            cell_offsets(g, p, cell, count, aoff)
-            turn(y_bar + n * g.o * g.outs + cell, g.outs, channels, count, b, width)
-            for panel in range(panels):
-                m = rows * panel // panels
-                mr = <int>(rows * (panel + 1) // panels - m)
-                for i in range(mr):
-                    row[i] = planes + n * g.c * p.channel + roff[m + i]
-                tile(mr, vectors, count, row, aoff, <const real*>b, boff, <const real*>NULL, True,
-                     sums + m * width, width)
-    turn(<const real*>sums, width, rows, channels, w_bar + first, lda)
+cdef void pack_strip(const Geometry* g, const Planes* p, const int64_t* taps, const Runs* r, const real* planes,
+                     int64_t first, int64_t columns, int vectors, real* strip) noexcept nogil:
+    """Columns first .. first+columns of one partial sum."""
+    cdef int64_t off[MAX_TILE]
+    cdef int64_t channel = first // g.taps, tap = first % g.taps, j
+    for j in range(vectors * lanes(planes)):
+        off[j] = channel * p.channel + taps[tap]
+        if j + 1 < columns:             # columns there are not repeat the last one
+            tap += 1
+            if tap == g.taps:
+                tap = 0
+                channel += 1
+    columns_of(planes, &off[0], vectors, &r.start[0], &r.length[0], r.count, strip)
 
 
-cdef void run(const Geometry* g, const Planes* p, const real* planes, const real* y_bar, int64_t samples, real* w_bar,
-              bint fresh, real* scratch, int64_t scratch_size, int threads) noexcept nogil:
-    cdef int64_t m = g.cg * g.taps, per_vector = lanes(scratch)
-    cdef int64_t full = lnn_vectors(LNN_ROWS) * per_vector, columns = (g.og + full - 1) // full
-    cdef int64_t rows = min(m, <int64_t>ROWS), blocks, units, i
-    while g.groups * columns * ((m + rows - 1) // rows) < 3 * threads and rows > 12 and threads > 1:
-        rows = max((rows + 1) // 2, 12)
-    blocks = (m + rows - 1) // rows
-    units = g.groups * columns * blocks
+cdef void unit(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, const real* y_bar,
+               int64_t samples, real* w_bar, bint fresh, int64_t m0, int64_t m1, int64_t first, int64_t stop,
+               real* scratch) noexcept nogil:
+    """Rows m0..m1 and strips first..stop of one group's w_bar: add all samples."""
+    cdef int64_t parts = max((g.outs + CELLS - 1) // CELLS, 1), together = max(CELLS // g.outs, 1)
+    cdef int64_t width = LNN_FULL * lanes(planes), ldw = g.cg * g.taps, block, n, i, part, cell, count, t, columns
+    cdef real* strip = scratch + panels_size(m1 - m0, CELLS)
+    cdef int vectors
+    cdef Runs r
+    cdef Ahead ahead
+    ahead.rows = 0
+    for block in range((samples + together - 1) // together):
+        n = block * together
+        for part in range(parts):
+            cell = g.outs * part // parts
+            count = g.outs * (part + 1) // parts - cell
+            r.count = r.terms = 0
+            for i in range(n, min(n + together, samples)):
+                add_runs(g, p, i * g.c * p.channel, cell, count, &r)
+            for i in range(n, min(n + together, samples)):
+                pack_rows(y_bar + (i * g.o + m0) * g.outs + cell, g.outs, 1, m1 - m0, count, r.terms,
+                          scratch + (i - n) * count * LNN_ROWS)
+            for t in range(first, stop):
+                columns = min(width, ldw - t * width)
+                vectors = <int>((columns + lanes(planes) - 1) // lanes(planes))
+                pack_strip(g, p, taps, &r, planes, t * width, columns, vectors, strip)
+                strip_product(m1 - m0, r.terms, <const real*>scratch, <const real*>strip, <const real*>NULL,
+                              not fresh, w_bar + m0 * ldw + t * width, ldw, columns, &ahead)
+            fresh = False
+
+
+cdef void run(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, const real* y_bar,
+              int64_t samples, real* w_bar, bint fresh, Split s, real* scratch, int64_t scratch_size,
+              int threads) noexcept nogil:
+    cdef int64_t units = g.groups * s.m * s.t, i
     for i in prange(units, schedule="dynamic", num_threads=threads):
-        one(g, p, planes, y_bar, samples, w_bar, fresh, i, blocks, rows, columns, full,
-            scratch + omp_get_thread_num() * scratch_size)
+        one(g, p, taps, planes, y_bar, samples, w_bar, fresh, i, s, scratch + omp_get_thread_num() * scratch_size)
 
 
-cdef void one(const Geometry* g, const Planes* p, const real* planes, const real* y_bar, int64_t samples, real* w_bar,
-              bint fresh, int64_t index, int64_t blocks, int64_t rows, int64_t columns, int64_t full,
-              real* scratch) noexcept nogil:
-    cdef int64_t block = index % blocks, column = index // blocks % columns, group = index // (blocks * columns)
-    cdef int64_t o = group * g.og + column * full, channels = min(full, g.og - column * full)
-    cdef int vectors = <int>((channels + lanes(scratch) - 1) // lanes(scratch))
-    unit(g, p, planes + group * g.cg * p.channel, y_bar + o * g.outs, samples, w_bar + o * g.cg * g.taps,
-         fresh, block * rows, min(rows, g.cg * g.taps - block * rows), channels, vectors, scratch)
+cdef void one(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, const real* y_bar,
+              int64_t samples, real* w_bar, bint fresh, int64_t index, Split s, real* scratch) noexcept nogil:
+    cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m)
+    cdef int64_t width = LNN_FULL * lanes(planes), strips = (g.cg * g.taps + width - 1) // width
+    unit(g, p, taps, planes + group * g.cg * p.channel, y_bar + group * g.og * g.outs, samples,
+         w_bar + group * g.og * g.cg * g.taps, fresh, g.og * part_m // s.m, g.og * (part_m + 1) // s.m,
+         strips * part_t // s.t, strips * (part_t + 1) // s.t, scratch)
 
 
 # --- few output channels per group: dot products along the planes ---
@@ -189,7 +198,7 @@ cdef int dots_conv_weight(const Geometry* g, const Planes* p, const real* x, con
         free(scratch)
         return NO_MEMORY
     for i in range(g.taps):
-        off[i] = row_offset(g, p, i)
+        off[i] = tap_offset(g, p, i)
     for i in prange(g.c, schedule="dynamic", num_threads=threads):
         channel(g, p, &q, off, x, y_bar, w_bar, i, scratch + omp_get_thread_num() * scratch_size)
     free(off)
@@ -197,35 +206,48 @@ cdef int dots_conv_weight(const Geometry* g, const Planes* p, const real* x, con
     return DONE
 
 
+cdef int64_t samples_at_once(const Geometry* g, int64_t sample_bytes, int threads) noexcept nogil:
+    """Samples whose planes are held together: whole partial sums, so that the bits do not depend on the threads."""
+    cdef int64_t together = max(CELLS // max(g.outs, 1), 1)
+    cdef int64_t samples = max(<int64_t>threads, threads * <int64_t>SPARE // max(sample_bytes, 1))
+    return max(min(g.n, max(samples // together, 1) * together), 1)
+
+
 cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
     cdef Planes p
+    cdef Split s
     cdef real* planes = NULL
-    cdef real* scratch
-    cdef int64_t at = 0, samples = g.n, i, width = lnn_vectors(LNN_ROWS) * lanes(x)
-    cdef int64_t scratch_size = (ROWS + CELLS) * width + (2 * CELLS + ROWS) * sizeof(int64_t) // sizeof(real)
+    cdef real* memory
+    cdef int64_t* taps
+    cdef int64_t at = 0, samples = g.n, i, width = LNN_FULL * lanes(x), scratch_size
     cdef int threads = threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
     if planes_of_image(&p, g, sizeof(real)) * g.c > affordable(g):
         return UNSUITED
-    if 2 * g.og < lanes(x):
+    if g.og < FEW:
         return dots_conv_weight(g, &p, x, y_bar, w_bar, threads)
-    scratch = <real*>malloc(threads * scratch_size * sizeof(real))
-    if scratch == NULL:
-        return NO_MEMORY
+    s = split_work(g.groups, g.og, PANEL_BYTES // <int64_t>sizeof(real), 24, (g.cg * g.taps + width - 1) // width,
+                   1 << 30, threads)
+    scratch_size = whole_lines(panels_size((g.og + s.m - 1) // s.m, CELLS) + CELLS * width)
     if not p.direct:
-        samples = max(<int64_t>threads, threads * <int64_t>SPARE // max(g.c * p.channel * <int64_t>sizeof(real), 1))
-        samples = max(min(g.n, samples), 1)
+        samples = samples_at_once(g, g.c * p.channel * sizeof(real), threads)
         planes = <real*>malloc((samples * g.c * p.channel + MAX_TILE) * sizeof(real))
-        if planes == NULL:
-            free(scratch)
-            return NO_MEMORY
+    memory = <real*>malloc((threads * scratch_size + SPARE_LINE) * sizeof(real))
+    taps = <int64_t*>malloc(g.taps * sizeof(int64_t))
+    if memory == NULL or taps == NULL or (planes == NULL and not p.direct):
+        at = g.n
+    else:
+        for i in range(g.taps):
+            taps[i] = tap_offset(g, &p, i)
     while at < g.n:
         samples = min(samples, g.n - at)
         if not p.direct:
             for i in prange(samples * g.c, schedule="static", num_threads=threads):
                 fill_channel(&p, x + (at * g.c + i) * g.cells, planes + i * p.channel)
-        run(g, &p, x + at * g.c * g.cells if p.direct else <const real*>planes, y_bar + at * g.o * g.outs, samples,
-            w_bar, at == 0, scratch, scratch_size, threads)
+        run(g, &p, taps, x + at * g.c * g.cells if p.direct else <const real*>planes, y_bar + at * g.o * g.outs,
+            samples, w_bar, at == 0, s, aligned(memory), scratch_size, threads)
         at += samples
+    i = NO_MEMORY if memory == NULL or taps == NULL or (planes == NULL and not p.direct) else DONE
     free(planes)
-    free(scratch)
-    return DONE
+    free(memory)
+    free(taps)
+    return <int>i
