@@ -28,7 +28,7 @@ from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).parent
 PACKAGE = "lean_nn_c"
-ONCE = ("build_info", "engine", "index", "memory", "precision", "sweep", "threads")
+ONCE = ("build_info", "engine", "executor", "index", "memory", "move", "precision", "step", "sweep", "threads")
 DEBUG = os.environ.get("LEAN_NN_DEBUG") == "1"
 ISAS = {
     "x86_64_v2": ["-march=x86-64-v2", *([] if DEBUG else ["-Os", "-ftree-vectorize"])],

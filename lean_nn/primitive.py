@@ -25,8 +25,10 @@ The rules of one argument, forward and reverse, have the same form::
 rule are tuples. ``linear=(0, 1)`` says that the primitive is linear in these arguments one at a time: their
 forward rule is the primitive itself with the argument replaced. A primitive that only looks at its argument
 in another way (reshape) has ``view(*arrays, **params)`` instead of kernels. ``lane`` is a kernel that the
-engine may call itself for the commonest case, one float type and equal shapes. ``pointwise`` says that element i of the
-output depends on element i of the arguments alone (broadcast to its shape), so that it may be written over one of them.
+engine may call itself for the commonest case, one float type and equal shapes. ``pointwise``, the names of its
+numbers, says that element i of the output depends on element i of the arguments alone (broadcast to its shape), so
+that it may be written over one of them. ``step(*avals, out=avals, **params)`` is the kernel with its geometry read
+once, for compiled programs (`lean_nn_c.step`); without one, or where it gives None, they call ``cpu``.
 ``NONDIFF`` marks an argument without a derivative. A rule that is missing is an error when it is needed, never zero.
 """
 

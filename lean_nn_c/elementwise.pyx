@@ -13,6 +13,8 @@ from cython.parallel cimport prange
 from libc.stdint cimport uint8_t
 
 from lean_nn_c._arrays cimport need, single
+from lean_nn_c._chain cimport CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_TEMPS, ChainOp, ChainPlan, chain_run
+from lean_nn_c.step cimport make_step
 from lean_nn_c.threads cimport threads_for
 
 cnp.import_array()
@@ -387,6 +389,79 @@ def _update(int index):
                           4 if kind == cnp.NPY_FLOAT32 else 8, n)
 
     return kernel
+
+
+# ----------------------------------------------------------------------------------------------- chains
+
+
+cdef int chain_pair(ChainOp* op, const lnn_binary_entry* entry, bytes name, bint wide) noexcept:
+    """The loop called `name` in a table of binary ones; returns its cost, 0 if there is none."""
+    while entry.name != NULL:
+        if entry.name == name:
+            op.arity, op.binary = 2, entry.f64 if wide else entry.f32
+            return entry.cost
+        entry += 1
+    return 0
+
+
+cdef int chain_op(ChainOp* op, str name, bint wide) except -1:
+    """The loop called `name`; returns its cost."""
+    cdef const lnn_unary_entry* entry = lnn_unary_table
+    cdef bytes wanted = name.encode("ascii")
+    cdef int cost
+    if name == "where":
+        op.arity, op.where = 3, lnn_where_loop_f64 if wide else lnn_where_loop_f32
+        return 1
+    while entry.name != NULL:
+        if entry.name == wanted:
+            op.arity, op.unary = 1, entry.f64 if wide else entry.f32
+            return entry.cost
+        entry += 1
+    cost = chain_pair(op, lnn_binary_table, wanted, wide) or chain_pair(op, lnn_compare_table, wanted, wide)
+    if cost == 0:
+        raise ValueError(f"chain: an elementwise kernel; got {name!r}; see the tables of elementwise.h")
+    return cost
+
+
+cdef int run_chain(const void* plan, char** arrays) noexcept nogil:
+    chain_run(<const ChainPlan*>plan, arrays)
+    return 0
+
+
+def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bint wide):
+    """Elementwise operations on `cells` cells as one step.
+
+    Parameters
+    ----------
+    inputs : (inner, count) per input, see _chain.pxd; (0, 0) where it has the output's shape
+    ops : (name, places read, place written, p0, p1) per operation, in order; the last one writes CHAIN_OUT
+    items : bytes of a cell of every place
+    wide : float64 (else float32)
+    """
+    cdef ChainPlan p
+    cdef int i, k
+    if len(inputs) > CHAIN_INPUTS or len(ops) > CHAIN_OPS or len(items) != CHAIN_OUT + 1:
+        raise ValueError(f"chain: at most {CHAIN_INPUTS} inputs and {CHAIN_OPS} operations; got {len(inputs)} and {len(ops)}")
+    p.inputs, p.ops, p.cells, p.cost, p.segment = len(inputs), len(ops), cells, 0, max(cells, <Py_ssize_t>1)
+    for i in range(CHAIN_OUT + 1):
+        p.item[i] = items[i]
+    for i in range(p.inputs):
+        p.inner[i], p.count[i] = inputs[i]
+        if p.inner[i] and p.count[i] > 1:
+            p.segment = min(p.segment, p.count[i] if p.inner[i] == 1 else p.inner[i])
+    for i in range(p.ops):
+        op, sources, p.op[i].dst, p.op[i].p0, p.op[i].p1 = ops[i]
+        p.cost += chain_op(&p.op[i], op, wide)
+        if len(sources) != p.op[i].arity or not CHAIN_INPUTS <= p.op[i].dst <= CHAIN_OUT:
+            raise ValueError(f"chain: {op} takes {p.op[i].arity} operands and writes a temporary; got {sources}")
+        for k in range(p.op[i].arity):
+            p.op[i].src[k] = sources[k]
+            if not 0 <= p.op[i].src[k] < CHAIN_OUT or CHAIN_INPUTS > p.op[i].src[k] >= p.inputs:
+                raise ValueError(f"chain: places are inputs and temporaries; got {sources}")
+    return make_step(name, run_chain, &p, sizeof(p), p.inputs + 1)
+
+
+CHAIN_LIMITS = (CHAIN_INPUTS, CHAIN_TEMPS, CHAIN_OPS)
 
 
 def _table():

@@ -3,9 +3,9 @@ from libc.stdint cimport int64_t, uint64_t
 
 cdef class Primitive:
     cdef readonly str name
-    cdef readonly object abstract, spec, cpu, cuda, jvp, vjp, accuracy, lane, view
-    cdef readonly tuple linear, differentiable_out
-    cdef readonly bint saves_output, pointwise
+    cdef readonly object abstract, spec, cpu, cuda, jvp, vjp, accuracy, lane, view, step
+    cdef readonly tuple linear, differentiable_out, pointwise
+    cdef readonly bint saves_output
     cdef readonly Py_ssize_t outputs
 
 

@@ -20,7 +20,8 @@ class Primitive:
     linear: tuple[int, ...]
     differentiable_out: tuple[bool, ...]
     saves_output: bool
-    pointwise: bool
+    pointwise: tuple[str, ...] | None
+    step: Callable[..., Any] | None
     outputs: int
     def __init__(
         self,
@@ -38,7 +39,8 @@ class Primitive:
         accuracy: Any = None,
         lane: Callable[..., Any] | None = None,
         view: Callable[..., Any] | None = None,
-        pointwise: bool = False,
+        pointwise: tuple[str, ...] | None = None,
+        step: Callable[..., Any] | None = None,
     ) -> None: ...
     def __call__(self, *args: Any, **params: Any) -> Any: ...
 

@@ -103,13 +103,13 @@ cdef class Primitive:
 
     def __init__(self, str name, *, abstract, spec=None, cpu=None, cuda=None, jvp=None, vjp=None, tuple linear=(),
                  tuple differentiable_out=(True,), bint saves_output=False, accuracy=None, lane=None, view=None,
-                 bint pointwise=False):
+                 tuple pointwise=None, step=None):
         self.name = name
         self.abstract, self.spec, self.cpu, self.cuda = abstract, spec, cpu, cuda
         self.jvp, self.vjp, self.linear = jvp, vjp, linear
         self.differentiable_out, self.outputs = differentiable_out, len(differentiable_out)
         self.saves_output, self.accuracy, self.lane, self.view = saves_output, accuracy, lane, view
-        self.pointwise = pointwise
+        self.pointwise, self.step = pointwise, step
 
     def __call__(self, *args, **params):
         return bind(self, args, params)

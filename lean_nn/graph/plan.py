@@ -146,7 +146,7 @@ class _Planner:
     def _may_overwrite(self, index: int, number: int) -> bool:
         """Whether node `index` may write its first output over its argument(s) in root `number`."""
         node = self.graph.nodes[index]
-        if not node.prim.pointwise:
+        if node.prim.pointwise is None:
             return False
         out = self.graph.avals[node.outputs[0]]
         return all(
@@ -185,7 +185,7 @@ class _Planner:
     def _write_in_place(self) -> None:
         """An elementwise node writes over an argument that dies there."""
         for i, node in enumerate(self.graph.nodes):
-            if i in self.skipped or not node.prim.pointwise or len(node.outputs) != 1:
+            if i in self.skipped or node.prim.pointwise is None or len(node.outputs) != 1:
                 continue
             number, _ = self.look[node.outputs[0]]
             out = self.roots[number]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn import spec
+from lean_nn.backend import cpu_move
 from lean_nn.ops.shape import reshape
 from lean_nn.primitive import Aval, Exact, Gamma, Primitive, check_float, primitive
 from lean_nn_c import reduce as kernels
@@ -82,5 +83,6 @@ broadcast_to: Primitive = primitive(
     linear=(0,),
     vjp=(lambda g, y, x, *, shape: sum_to(g, x.shape),),
     accuracy=Exact(),
+    step=cpu_move.broadcast_to,
 )
 

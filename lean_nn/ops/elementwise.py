@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn import spec
+from lean_nn.backend.cpu_chain import step_of
 from lean_nn.ops.broadcast import broadcast_to, sum_to
 from lean_nn.primitive import (
     NONDIFF,
@@ -51,7 +52,7 @@ def unary(
     return primitive(
         name, abstract=abstract, spec=getattr(spec, name), cpu=cpu, lane=None if numbers else kernel,
         jvp=(rule,), vjp=(rule,), differentiable_out=(rule is not NONDIFF,), saves_output=from_output,
-        accuracy=accuracy, pointwise=True,
+        accuracy=accuracy, pointwise=numbers, step=step_of(name, numbers),
     )  # fmt: skip
 
 
@@ -74,7 +75,8 @@ def binary(
 
     return primitive(
         name, abstract=_pair_abstract(name), spec=getattr(spec, name), cpu=cpu, lane=None if numbers else kernel,
-        linear=linear, jvp=jvp, vjp=vjp, accuracy=accuracy, pointwise=True,
+        linear=linear, jvp=jvp, vjp=vjp, accuracy=accuracy, pointwise=numbers,
+        step=step_of(name, numbers),
     )  # fmt: skip
 
 
@@ -227,6 +229,7 @@ def _comparison(name: str) -> Primitive:
     return primitive(
         name, abstract=lambda a, b: Aval(shaped(a, b).shape, BOOL), spec=getattr(spec, name), cpu=cpu,
         jvp=(NONDIFF, NONDIFF), vjp=(NONDIFF, NONDIFF), differentiable_out=(False,), accuracy=Exact(),
+        pointwise=(), step=step_of(name),
     )  # fmt: skip
 
 
@@ -265,5 +268,6 @@ where: Primitive = primitive(
         lambda g, y, c, a, b: sum_to(where(c, 0.0, g), b.shape),
     ),
     accuracy=Exact(),
-    pointwise=True,
+    pointwise=(),
+    step=step_of("where"),
 )

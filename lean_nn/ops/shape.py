@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn import spec
+from lean_nn.backend import cpu_move
 from lean_nn.primitive import Aval, Exact, Primitive, check_same_float, primitive
 
 Shape = tuple[int, ...]
@@ -70,6 +71,7 @@ transpose: Primitive = primitive(
     linear=(0,),
     vjp=(lambda g, y, x, *, axes: transpose(g, axes=_inverse(axes)),),
     accuracy=Exact(),
+    step=cpu_move.transpose,
 )
 
 # --- slice and unslice ---
@@ -122,6 +124,7 @@ slice: Primitive = primitive(
     linear=(0,),
     vjp=(lambda g, y, x, *, start, size, step: unslice(g, start=start, step=step, shape=x.shape),),
     accuracy=Exact(),
+    step=cpu_move.slice,
 )
 
 unslice: Primitive = primitive(
@@ -132,6 +135,7 @@ unslice: Primitive = primitive(
     linear=(0,),
     vjp=(lambda h, y, g, *, start, step, shape: slice(h, start=start, size=g.shape, step=step),),
     accuracy=Exact(),
+    step=cpu_move.unslice,
 )
 
 # --- concat ---
@@ -176,6 +180,7 @@ concat: Primitive = primitive(
     jvp=_concat_tangent,
     vjp=lambda i, g, y, *parts, axis: slice(g, size=parts[i].shape, **_place(i, parts, axis)),
     accuracy=Exact(),
+    step=cpu_move.concat,
 )
 
 # --- pad and flip ---
@@ -205,6 +210,7 @@ pad: Primitive = primitive(
     jvp=(lambda t, y, x, *, padding, value: pad(t, padding=padding, value=0),),
     vjp=(lambda g, y, x, *, padding, value: _unpad(g, x.shape, padding),),
     accuracy=Exact(),
+    step=cpu_move.pad,
 )
 
 
@@ -222,4 +228,5 @@ flip: Primitive = primitive(
     linear=(0,),
     vjp=(lambda g, y, x, *, axes: flip(g, axes=axes),),
     accuracy=Exact(),
+    step=cpu_move.flip,
 )

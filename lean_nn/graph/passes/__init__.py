@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 
 from lean_nn.graph.ir import Graph
 from lean_nn.graph.passes.affine import fold_affine
+from lean_nn.graph.passes.chains import fuse_chains
 from lean_nn.graph.passes.simplify import common_subexpressions, drop_dead, fold_constants
 
 Pass = Callable[[Graph], Graph]
@@ -27,8 +28,9 @@ PASSES: dict[str, Pass] = {
     "common": common_subexpressions,
     "dead": drop_dead,
     "affine": fold_affine,
+    "chains": fuse_chains,
 }
-EXACT = ("constants", "common", "dead")
+EXACT = ("constants", "common", "dead", "chains")
 
 
 def optimise(graph: Graph, names: Iterable[str]) -> Graph:

@@ -1,0 +1,80 @@
+"""Elementwise operations as steps of compiled programs: one alone, or several as one loop (``lean_nn_c/_chain.pxd``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lean_nn.primitive import FLOATS, Aval
+from lean_nn_c import elementwise as kernels
+from lean_nn_c.step import Step
+
+INPUTS, TEMPS, OPS = kernels.CHAIN_LIMITS
+OUT = INPUTS + TEMPS
+NAMES = {*kernels.unary, *kernels.binary, *kernels.compare, "where"}
+
+# (name, places read, place written, numbers); places: inputs from 0, temporaries from INPUTS, OUT
+Op = tuple[str, tuple[int, ...], int, tuple[float, ...]]
+
+
+def repetition(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, int] | None:
+    """(inner, count): cell i of `out` reads cell i // inner % count of an array of `shape`; (0, 0) where shapes agree.
+
+    None where the array is repeated in a way that one quotient does not describe.
+
+    Examples
+    --------
+    >>> repetition((8, 1, 1), (2, 8, 5, 5)), repetition((5,), (2, 8, 5, 5)), repetition((2, 1, 5, 5), (2, 8, 5, 5))
+    ((25, 8), (1, 5), None)
+    """
+    if shape == out:
+        return 0, 0
+    own = (1,) * (len(out) - len(shape)) + shape
+    held = [axis for axis, n in enumerate(own) if n != 1]
+    if not held:
+        return 1, 1
+    first, last = held[0], held[-1]
+    if own[first : last + 1] != out[first : last + 1]:
+        return None
+    return prod(out[last + 1 :]), prod(own)
+
+
+def repetitions(shapes: Sequence[tuple[int, ...]], out: tuple[int, ...]) -> list[tuple[int, int]] | None:
+    """How each input repeats; None where they cannot be cut into common segments."""
+    found = [repetition(shape, out) for shape in shapes]
+    if any(pair is None for pair in found):
+        return None
+    pairs = [pair for pair in found if pair is not None]
+    runs = [count if inner == 1 else inner for inner, count in pairs if inner and count > 1]
+    return pairs if all(run % min(runs) == 0 for run in runs) else None
+
+
+def chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Op], items: dict[int, int]) -> Step | None:
+    """`ops` on inputs of `avals` as one step; `items` are the bytes of temporaries that are not floats."""
+    floats = {aval.dtype for aval in (*avals, out) if aval.dtype in FLOATS}
+    pairs = repetitions([aval.shape for aval in avals], out.shape)
+    if pairs is None or len(floats) != 1:
+        return None
+    size = floats.pop().itemsize
+    bytes_of = [aval.dtype.itemsize for aval in avals] + [size] * (OUT + 1 - len(avals))
+    bytes_of[OUT] = out.dtype.itemsize
+    for place, n in items.items():
+        bytes_of[place] = n
+    steps = []
+    for op, sources, place, numbers in ops:
+        p0, p1 = (*numbers, 0.0, 0.0)[:2]
+        steps.append((op, sources, place, p0, p1))
+    return kernels.chain_step(name, prod(out.shape), pairs, steps, bytes_of, size == np.dtype(np.float64).itemsize)
+
+
+def step_of(name: str, numbers: tuple[str, ...] = ()) -> Callable[..., Step | None]:
+    """The ``step`` slot of an elementwise primitive."""
+
+    def step(*avals: Aval, out: tuple[Aval], **params: Any) -> Step | None:
+        values = tuple(float(params[number]) for number in numbers)
+        return chain(name, avals, out[0], [(name, tuple(range(len(avals))), OUT, values)], {})
+
+    return step

@@ -1,0 +1,97 @@
+# Several elementwise operations as one loop. The arrays are cut into segments of at most CHAIN cells; all operations run on one
+# segment, whose intermediate values stay in the first-level cache, before the next is looked at. Each operation is
+# the same compiled loop that runs alone, so the bits are the same.
+#
+# An input has the output's shape ("full"), or repeats: cell i of the output reads cell (i / inner) % count of it. inner = 1
+# is a row vector, count = 1 a single number, a number per channel has inner = H·W. A segment never crosses a place
+# where such an input changes its value (inner > 1) or starts again (inner = 1), so within it every input has step 0 or 1.
+
+from cython.parallel cimport prange
+from libc.stdint cimport uint8_t
+
+from lean_nn_c.threads cimport threads_for
+
+cdef extern from "elementwise.h" nogil:
+    ctypedef void (*lnn_unary)(const void*, void*, Py_ssize_t, double, double) noexcept nogil
+    ctypedef void (*lnn_binary)(const void*, const void*, void*, Py_ssize_t, int, int, double, double) noexcept nogil
+    ctypedef void (*lnn_where)(const uint8_t*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
+
+cdef enum:
+    CHAIN = 1024            # cells of a segment at most
+    CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
+    CHAIN_INPUTS = 16
+    CHAIN_TEMPS = 6
+    CHAIN_OPS = 32
+
+# A place is an input (0 to CHAIN_INPUTS - 1), a temporary (from CHAIN_INPUTS on) or the output (the last number).
+cdef enum:
+    CHAIN_OUT = 22          # CHAIN_INPUTS + CHAIN_TEMPS
+
+cdef struct ChainOp:
+    int arity
+    lnn_unary unary
+    lnn_binary binary
+    lnn_where where
+    double p0
+    double p1
+    int src[3]
+    int dst
+
+cdef struct ChainPlan:
+    int inputs
+    int ops
+    Py_ssize_t cells
+    Py_ssize_t cost                     # of one cell, in additions
+    Py_ssize_t segment                  # cells between two places where an input changes or starts again
+    Py_ssize_t item[CHAIN_OUT + 1]      # bytes of a cell of each place
+    Py_ssize_t inner[CHAIN_INPUTS]      # 0: full
+    Py_ssize_t count[CHAIN_INPUTS]
+    ChainOp op[CHAIN_OPS]
+
+
+cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, Py_ssize_t first, Py_ssize_t n) noexcept nogil:
+    """Cells first..first + n, which lie within one segment."""
+    cdef char* at[CHAIN_OUT + 1]
+    cdef int step[CHAIN_OUT + 1]
+    cdef const ChainOp* op
+    cdef int k
+    for k in range(p.inputs):
+        step[k] = 1
+        if p.inner[k] == 0:
+            at[k] = arrays[k] + first * p.item[k]
+        else:
+            step[k] = p.inner[k] == 1 and p.count[k] > 1
+            at[k] = arrays[k] + first // p.inner[k] % p.count[k] * p.item[k]
+    for k in range(CHAIN_TEMPS):
+        step[CHAIN_INPUTS + k] = 1
+        at[CHAIN_INPUTS + k] = temps + k * CHAIN * 8
+    step[<int>CHAIN_OUT] = 1
+    at[<int>CHAIN_OUT] = arrays[p.inputs] + first * p.item[<int>CHAIN_OUT]
+    for k in range(p.ops):
+        op = &p.op[k]
+        if op.arity == 1:
+            op.unary(at[op.src[0]], at[op.dst], n, op.p0, op.p1)
+        elif op.arity == 2:
+            op.binary(at[op.src[0]], at[op.src[1]], at[op.dst], n, step[op.src[0]], step[op.src[1]], op.p0, op.p1)
+        else:
+            op.where(<const uint8_t*>at[op.src[0]], at[op.src[1]], at[op.src[2]], at[op.dst], n, step[op.src[0]],
+                     step[op.src[1]], step[op.src[2]])
+
+
+cdef inline void chain_task(const ChainPlan* p, char** arrays, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    cdef char temps[CHAIN_TEMPS * CHAIN * 8]
+    cdef Py_ssize_t n
+    while first < stop:
+        n = min(stop - first, <Py_ssize_t>CHAIN, p.segment - first % p.segment)
+        chain_segment(p, arrays, temps, first, n)
+        first += n
+
+
+cdef inline void chain_run(const ChainPlan* p, char** arrays) noexcept nogil:
+    cdef Py_ssize_t i, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
+    cdef int threads = threads_for(p.cells * p.cost)
+    if threads == 1 or tasks == 1:
+        chain_task(p, arrays, 0, p.cells)
+        return
+    for i in prange(tasks, num_threads=threads, schedule="static"):
+        chain_task(p, arrays, i * CHAIN_TASK, min(p.cells, (i + 1) * CHAIN_TASK))

@@ -1,0 +1,10 @@
+from lean_nn_c.step import Step
+
+def move_step(
+    name: str,
+    sources: int,
+    item: int,
+    cells: int,
+    moves: list[tuple[int, int, int, list[tuple[int, int, int]]]],
+    fill: bytes | None = None,
+) -> Step: ...

@@ -1,0 +1,175 @@
+"""Copies between strided places: what transpose, slice, concat, pad, flip and broadcasting come down to.
+
+A *move* copies the cells of a box: cell (i, j, …) of the source, at ``from + i·s_i + j·s_j + …``, to ``to + i·d_i + …``. Axes are
+sorted by the target's distances and merged where both sides run on, so that most moves end as a few long `memcpy`s.
+The rest is a loop over the two innermost axes; where the source runs fastest along the outer of the two (a
+transpose) it goes by tiles of TILE × TILE cells, so that every cache line that is fetched is used up.
+
+A step is a list of moves, after setting the target to one value if the moves do not cover it.
+"""
+
+cimport cython
+from cython.parallel cimport prange
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from lean_nn_c.step cimport DONE, Step, make_step
+from lean_nn_c.threads cimport threads_for
+
+cdef enum:
+    AXES = 16           # after merging: far above what arrays have
+    TILE = 16
+    PIECES = 64         # the outermost axis is cut into at most so many parts, whatever the number of threads
+
+ctypedef fused cell:
+    uint8_t
+    uint32_t
+    uint64_t
+
+cdef struct Move:
+    int source          # number of the operand
+    int rank
+    Py_ssize_t begin, to                # bytes
+    Py_ssize_t size[AXES]               # innermost first
+    Py_ssize_t source_step[AXES]        # bytes
+    Py_ssize_t target_step[AXES]
+
+cdef struct Plan:
+    int target          # number of the operand that is written
+    int item            # bytes of a cell: 1, 4 or 8
+    bint fills
+    uint64_t fill       # the bytes of the value
+    Py_ssize_t cells    # of the target
+    Py_ssize_t moved    # cells that the moves copy
+    int moves
+    Move move[1]        # as many as `moves`
+
+
+cdef void fill_with(cell* to, Py_ssize_t n, uint64_t value, cell which) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        to[i] = <cell>value
+
+
+cdef void plane(const char* src, char* dst, Py_ssize_t n0, Py_ssize_t n1, Py_ssize_t s0, Py_ssize_t s1,
+                Py_ssize_t d0, Py_ssize_t d1, cell which) noexcept nogil:
+    """n1 rows of n0 cells."""
+    cdef Py_ssize_t i, j, a, b
+    if s0 == d0 == <Py_ssize_t>sizeof(cell):
+        for j in range(n1):
+            memcpy(dst + j * d1, src + j * s1, n0 * sizeof(cell))
+        return
+    if s1 >= s0 or s0 < 0 or s1 <= 0:
+        for j in range(n1):
+            for i in range(n0):
+                (<cell*>(dst + j * d1 + i * d0))[0] = (<const cell*>(src + j * s1 + i * s0))[0]
+        return
+    for b from 0 <= b < n1 by TILE:     # the source runs along the rows' own axis
+        for a from 0 <= a < n0 by TILE:
+            for j in range(b, min(b + TILE, n1)):
+                for i in range(a, min(a + TILE, n0)):
+                    (<cell*>(dst + j * d1 + i * d0))[0] = (<const cell*>(src + j * s1 + i * s0))[0]
+
+
+cdef void some(const Move* m, const char* src, char* dst, int axis, Py_ssize_t first, Py_ssize_t stop,
+               cell which) noexcept nogil:
+    """Cells first..stop of `axis`, and all of the axes inside it."""
+    cdef Py_ssize_t i
+    if axis <= 1:
+        plane(src + first * m.source_step[1], dst + first * m.target_step[1], m.size[0], stop - first, m.source_step[0],
+              m.source_step[1], m.target_step[0], m.target_step[1], which)
+        return
+    for i in range(first, stop):
+        some(m, src + i * m.source_step[axis], dst + i * m.target_step[axis], axis - 1, 0, m.size[axis - 1], which)
+
+
+cdef void one_move(const Move* m, const char* src, char* dst, int threads, cell which) noexcept nogil:
+    cdef int top = m.rank - 1 if m.rank > 2 else 1
+    cdef Py_ssize_t n = m.size[top], pieces = min(n, <Py_ssize_t>PIECES), i
+    if threads == 1:
+        some(m, src + m.begin, dst + m.to, top, 0, n, which)
+        return
+    for i in prange(pieces, num_threads=threads, schedule="static"):
+        some(m, src + m.begin, dst + m.to, top, i * n // pieces, (i + 1) * n // pieces, which)
+
+
+cdef int run(const void* plan, char** arrays) noexcept nogil:
+    cdef const Plan* p = <const Plan*>plan
+    cdef char* dst = arrays[p.target]
+    cdef int k
+    if p.fills:
+        if p.item == 8:
+            fill_with(<uint64_t*>dst, p.cells, p.fill, <uint64_t>0)
+        elif p.item == 4:
+            fill_with(<uint32_t*>dst, p.cells, p.fill, <uint32_t>0)
+        else:
+            fill_with(<uint8_t*>dst, p.cells, p.fill, <uint8_t>0)
+    for k in range(p.moves):
+        if p.item == 8:
+            one_move(&p.move[k], arrays[p.move[k].source], dst, threads_for(p.moved), <uint64_t>0)
+        elif p.item == 4:
+            one_move(&p.move[k], arrays[p.move[k].source], dst, threads_for(p.moved), <uint32_t>0)
+        else:
+            one_move(&p.move[k], arrays[p.move[k].source], dst, threads_for(p.moved), <uint8_t>0)
+    return DONE
+
+
+cdef int read_move(Move* m, int source, Py_ssize_t begin, Py_ssize_t to, axes) except -1:
+    """`axes`: (size, source step, target step) in bytes each, innermost first; axes that run on are merged."""
+    cdef int k
+    m.source, m.begin, m.to, m.rank = source, begin, to, 0
+    for size, source_step, target_step in axes:
+        k = m.rank - 1
+        if size == 1:
+            continue
+        if k >= 0 and source_step == m.source_step[k] * m.size[k] and target_step == m.target_step[k] * m.size[k]:
+            m.size[k] *= size
+            continue
+        if m.rank == AXES:
+            raise ValueError(f"move: at most {AXES} axes that do not merge; got more; reshape the array first")
+        m.size[m.rank], m.source_step[m.rank], m.target_step[m.rank] = size, source_step, target_step
+        m.rank += 1
+    for k in range(m.rank, 2):
+        m.size[k] = 1
+        m.source_step[k] = m.target_step[k] = 0
+    return 0
+
+
+def move_step(str name, int sources, int item, Py_ssize_t cells, list moves, fill=None):
+    """A step that copies boxes of cells.
+
+    Parameters
+    ----------
+    sources : how many operands are read; the one behind them is written
+    item : bytes of a cell, 1, 4 or 8
+    cells : of the target
+    moves : (number of the source, first byte there, first byte of the target, [(size, source step, target step), …])
+        per box, steps in bytes, the target's fastest axis first; boxes lie inside the arrays (the caller's shapes say so)
+    fill : the bytes of the value that the target has outside of the boxes; None where they cover it
+    """
+    cdef size_t size = sizeof(Plan) + max(len(moves), 1) * sizeof(Move)
+    cdef Plan* p = <Plan*>calloc(1, size)
+    cdef int i
+    if p == NULL:
+        raise MemoryError()
+    try:
+        if item != 1 and item != 4 and item != 8:
+            raise ValueError(f"move: cells of 1, 4 or 8 bytes; got {item}")
+        p.item, p.cells, p.moves, p.fills = item, cells, 0, fill is not None
+        p.target = sources
+        p.fill = 0 if fill is None else int.from_bytes(fill, "little")
+        for source, begin, to, axes in moves:
+            count = 1
+            for axis in axes:
+                count *= axis[0]
+            if not 0 <= source < sources:
+                raise ValueError(f"move: sources are numbered 0 to {sources - 1}; got {source}")
+            if count == 0:
+                continue
+            read_move(&p.move[p.moves], source, begin, to, axes)
+            p.moved += count
+            p.moves += 1
+        return make_step(name, run, p, size, p.target + 1)
+    finally:
+        free(p)
