@@ -23,6 +23,10 @@ cdef extern from "winograd.h" nogil:
                              const int64_t* pitch, float* zero) noexcept
     void lnn_wino_output_f64(int m, const double* t, Py_ssize_t step, double bias, double** p,
                              const int64_t* pitch, double* zero) noexcept
+    void lnn_wino_cotangent_f32(int m, const float** p, Py_ssize_t pitch, float* out, Py_ssize_t step) noexcept
+    void lnn_wino_cotangent_f64(int m, const double** p, Py_ssize_t pitch, double* out, Py_ssize_t step) noexcept
+    void lnn_wino_filter_f32(int m, const float* u, Py_ssize_t step, int add, float** p, float* zero) noexcept
+    void lnn_wino_filter_f64(int m, const double* u, Py_ssize_t step, int add, double** p, double* zero) noexcept
     void lnn_wino_product_f32(int mr, int nv, Py_ssize_t kn, const float* u, Py_ssize_t ldu, const float* v, int add,
                               float* out) noexcept
     void lnn_wino_product_f64(int mr, int nv, Py_ssize_t kn, const double* u, Py_ssize_t ldu, const double* v, int add,
@@ -131,6 +135,22 @@ cdef inline void output(int m, const real* t, int64_t step, real bias, real** p,
         lnn_wino_output_f32(m, t, step, bias, p, pitch, zero)
     else:
         lnn_wino_output_f64(m, t, step, bias, p, pitch, zero)
+
+
+cdef inline void cotangent(int m, const real** p, int64_t pitch, real* out, int64_t step) noexcept nogil:
+    """out[xi*step + lane] = (A g A^T)[xi] of the m x m cells at p[lane]."""
+    if real is float:
+        lnn_wino_cotangent_f32(m, p, pitch, out, step)
+    else:
+        lnn_wino_cotangent_f64(m, p, pitch, out, step)
+
+
+cdef inline void filters(int m, const real* u, int64_t step, bint add, real** p, real* zero) noexcept nogil:
+    """The 3 x 3 cells (+)= G^T u G of every lane, at p[lane]; `zero` stays zero if all are finite."""
+    if real is float:
+        lnn_wino_filter_f32(m, u, step, add, p, zero)
+    else:
+        lnn_wino_filter_f64(m, u, step, add, p, zero)
 
 
 cdef inline void product(int rows, int vectors, int64_t terms, const real* u, int64_t ldu, const real* v, bint add,

@@ -71,13 +71,16 @@ cdef inline int64_t t_size(const Plan* p) noexcept nogil:
 # --- the three transforms and the product ---
 
 
-cdef inline void make_v(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* x,
-                        real* v) noexcept nogil:
-    """V of channels first..stop of one unit: patches of the image with zeros around, transformed."""
+cdef inline void make_v(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* x, real* v,
+                        int64_t row, int64_t step) noexcept nogil:
+    """V of channels first..stop of one unit: patches of the image with zeros around, transformed.
+
+    Channels go `row` apart, points `step`.
+    """
     cdef real patch[6 * MAX_PITCH]
     cdef const real* at[MAX_WIDTH]
     cdef Unit s
-    cdef int64_t c, i, row, block, pitch = patch_pitch(p)
+    cdef int64_t c, i, line, pitch = patch_pitch(p)
     cdef const real* source
     cdef real* to
     cdef int vector, per_vector = lanes(x)
@@ -89,12 +92,10 @@ cdef inline void make_v(const Plan* p, int64_t unit, int64_t first, int64_t stop
         for i in range(s.runs):
             source = x + c * p.in_y * p.in_x + s.run[i].source
             to = &patch[0] + s.run[i].place
-            for row in range(s.run[i].rows):
-                copy_row(source + row * p.in_x, s.run[i].columns, to + row * pitch)
-        block = c // BLOCK
-        to = v + v_block(p, block) + (c - block * BLOCK) * p.width
+            for line in range(s.run[i].rows):
+                copy_row(source + line * p.in_x, s.run[i].columns, to + line * pitch)
         for vector in range(s.vectors):
-            image(p.m, &at[0] + vector * per_vector, pitch, to + vector * per_vector, v_step(p, block))
+            image(p.m, &at[0] + vector * per_vector, pitch, v + (c - first) * row + vector * per_vector, step)
 
 
 cdef inline void make_u(const Plan* p, int64_t panel, int64_t block, const real* w, real* u) noexcept nogil:

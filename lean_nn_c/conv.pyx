@@ -3,7 +3,7 @@
 Arrays are flat; the geometry comes as tuples of one length, the spatial rank. `pad` is the padding before each
 axis; the padding after it shows only in `out`. Results are written, never added.
 
-The algorithm: "strips" (direct.pyx) where a group has few channels; "winograd" (winograd.pyx; not for conv_weight) where
+The algorithm: "strips" (direct.pyx) where a group has few channels; "winograd" (winograd.pyx) where
 it pays and the precision is "fast"; else "taps"
 (taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far larger than image and output, or a
 padding zero has met an infinite or NaN factor, which shows as a NaN in the result: then "direct" (direct.pyx), which
@@ -23,7 +23,10 @@ from lean_nn_c.direct cimport (
 from lean_nn_c.precision cimport is_fast
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, taps_conv, taps_conv_input
 from lean_nn_c.taps_weight cimport taps_conv_weight
-from lean_nn_c.winograd cimport winograd_conv, winograd_conv_input, winograd_pays, winograd_tile
+from lean_nn_c.winograd cimport (
+    winograd_conv, winograd_conv_input, winograd_conv_weight, winograd_pays, winograd_tile, winograd_weight_pays,
+    winograd_weight_tile,
+)
 
 ALGORITHMS = ("auto", "taps", "winograd", "strips", "direct")
 
@@ -39,9 +42,8 @@ cdef bint wants_strips(const Geometry* g, Kind kind, str algorithm) except -1:
     return algorithm == "strips" or (algorithm == "auto" and strips_pay(g, kind))
 
 
-cdef int tile_size(const Geometry* g, bint transposed, str algorithm, int per_vector) except -1:
-    """Whether Winograd's algorithm is to be used, as the size of its tiles; 0: not."""
-    cdef int m = winograd_tile(g, transposed, per_vector)
+cdef int tile_size(const Geometry* g, int m, bint pays, str algorithm) except -1:
+    """Whether Winograd's algorithm is to be used, as the size m of its tiles; 0: not."""
     if algorithm == "winograd":
         if m == 0:
             raise ValueError(
@@ -50,7 +52,7 @@ cdef int tile_size(const Geometry* g, bint transposed, str algorithm, int per_ve
                 f"dilation {tuple([g.dil[i] for i in range(g.rank)])}; use algorithm='auto'"
             )
         return m
-    return m if algorithm == "auto" and is_fast() and winograd_pays(g, transposed) else 0
+    return m if algorithm == "auto" and is_fast() and pays else 0
 
 
 cdef bint settled(int status, str algorithm) except -1:
@@ -101,7 +103,7 @@ def conv(
             status = strips_conv(&g, image, weight, bias, &y[0])
         if settled(status, algorithm):
             return
-    m = tile_size(&g, False, algorithm, lanes(image))
+    m = tile_size(&g, winograd_tile(&g, False, lanes(image)), winograd_pays(&g, False), algorithm)
     if m:
         with nogil:
             status = winograd_conv(&g, m, image, weight, <const real*>NULL, bias, &y[0])
@@ -143,7 +145,7 @@ def conv_input(
             status = strips_conv_input(&g, cotangent, weight, &x_bar[0])
         if settled(status, algorithm):
             return
-    m = tile_size(&g, True, algorithm, lanes(cotangent))
+    m = tile_size(&g, winograd_tile(&g, True, lanes(cotangent)), winograd_pays(&g, True), algorithm)
     if m:
         with nogil:
             status = winograd_conv_input(&g, m, cotangent, weight, <const real*>NULL, &x_bar[0])
@@ -168,7 +170,7 @@ def conv_weight(
 ):
     """w_bar[o, c, k] = sum_{n, p} x~[n, c, p*s + k*d - pad] * y_bar[n, o, p]"""
     cdef Geometry g
-    cdef int status = UNSUITED
+    cdef int m, status = UNSUITED
     cdef bint direct = wants_direct(algorithm)
     cdef const real* image = NULL
     cdef const real* cotangent = NULL
@@ -183,6 +185,12 @@ def conv_weight(
     if wants_strips(&g, CONV_WEIGHT, algorithm):
         with nogil:
             status = strips_conv_weight(&g, image, cotangent, &w_bar[0])
+        if settled(status, algorithm):
+            return
+    m = tile_size(&g, winograd_weight_tile(&g), winograd_weight_pays(&g), algorithm)
+    if m:
+        with nogil:
+            status = winograd_conv_weight(&g, m, image, cotangent, &w_bar[0])
         if settled(status, algorithm):
             return
     if not direct:

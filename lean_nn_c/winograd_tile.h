@@ -121,6 +121,32 @@ LNN_INLINE void LNN_NAME(lnn_output_1d)(const int m, const V *t, V *y)
     y[3] = t[5] + ((T)(LNN_A * LNN_AA) * diff + (T)(LNN_B * LNN_BB) * diff2);
 }
 
+/* q = A g */
+LNN_INLINE void LNN_NAME(lnn_cotangent_1d)(const int m, const V *g, V *q)
+{
+    if (m == 2) {
+        q[0] = g[0], q[1] = g[0] + g[1], q[2] = g[0] - g[1], q[3] = g[1];
+        return;
+    }
+    const V even = g[0] + (T)LNN_AA * g[2], odd = (T)LNN_A * (g[1] + (T)LNN_AA * g[3]);
+    const V even2 = g[0] + (T)LNN_BB * g[2], odd2 = (T)LNN_B * (g[1] + (T)LNN_BB * g[3]);
+    q[0] = g[0], q[1] = even + odd, q[2] = even - odd, q[3] = even2 + odd2, q[4] = even2 - odd2, q[5] = g[3];
+}
+
+/* w = G^T u */
+LNN_INLINE void LNN_NAME(lnn_filter_1d)(const int m, const V *u, V *w)
+{
+    const V sum = u[1] + u[2], diff = u[1] - u[2];
+    if (m == 2) {
+        w[0] = u[0] + (T)0.5 * sum, w[1] = (T)0.5 * diff, w[2] = u[3] + (T)0.5 * sum;
+        return;
+    }
+    const V sum2 = u[3] + u[4], diff2 = u[3] - u[4];
+    w[0] = (T)(1 / (LNN_AA * LNN_BB)) * u[0] + ((T)(1 / LNN_NA) * sum + (T)(1 / LNN_NB) * sum2);
+    w[1] = (T)(LNN_A / LNN_NA) * diff + (T)(LNN_B / LNN_NB) * diff2;
+    w[2] = u[5] + ((T)(LNN_AA / LNN_NA) * sum + (T)(LNN_BB / LNN_NB) * sum2);
+}
+
 /* --- in two dimensions: along the rows, then along the columns; points xi are numbered column by column --- */
 
 /* out[xi*step + lane] = (B^T d B)[xi] for the LANES tiles at p, rows `pitch` apart; reads 4 or 8 cells of a row. */
@@ -198,6 +224,58 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
     *(VU *)zero = none;
 }
 
+/* out[xi*step + lane] = (A g A^T)[xi] for the LANES tiles of m x m cells at p, rows `pitch` apart. */
+LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
+{
+    const int a = m + 2;
+    V half[4][6], cells[4], column[4], q[6];
+    if (m == 2) {       /* both rows of a tile as one group of four */
+        T four[N][4];
+        const T *place[N];
+        for (int l = 0; l < N; l++) {
+            memcpy(four[l], p[l], 2 * sizeof(T));
+            memcpy(four[l] + 2, p[l] + pitch, 2 * sizeof(T));
+            place[l] = four[l];
+        }
+        LNN_NAME(lnn_gather)(place, 0, cells);
+        LNN_NAME(lnn_cotangent_1d)(m, cells, half[0]);
+        LNN_NAME(lnn_cotangent_1d)(m, cells + 2, half[1]);
+    } else
+        for (int i = 0; i < m; i++) {
+            LNN_NAME(lnn_gather)(p, i * pitch, cells);
+            LNN_NAME(lnn_cotangent_1d)(m, cells, half[i]);
+        }
+    for (int j = 0; j < a; j++) {
+        UNROLL for (int i = 0; i < m; i++) column[i] = half[i][j];
+        LNN_NAME(lnn_cotangent_1d)(m, column, q);
+        UNROLL for (int i = 0; i < a; i++, out += step) *(VU *)out = q[i];
+    }
+}
+
+/* w (+)= G^T u G with u[xi] at in + xi*step; nine cells to every lane's place. `zero` as below. */
+LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int m, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
+{
+    const int a = m + 2;
+    V half[3][6], u[6], w[12], old[4];
+    V none = *(const VU *)zero;
+    for (int j = 0; j < a; j++) {
+        UNROLL for (int i = 0; i < a; i++, in += step) u[i] = *(const VU *)in;
+        LNN_NAME(lnn_filter_1d)(m, u, w);
+        UNROLL for (int i = 0; i < 3; i++) half[i][j] = w[i];
+    }
+    UNROLL for (int i = 0; i < 3; i++) LNN_NAME(lnn_filter_1d)(m, half[i], w + 3 * i);
+    UNROLL for (int i = 0; i < 8; i += 4) {
+        if (add) {
+            LNN_NAME(lnn_gather)((const T *const *)p, i, old);
+            UNROLL for (int j = 0; j < 4; j++) w[i + j] += old[j];
+        }
+        LNN_NAME(lnn_scatter)(p, i, w + i);
+        UNROLL for (int j = 0; j < 4; j++) none += w[i + j] * 0;
+    }
+    for (int l = 0; l < N; l++) p[l][8] = add ? p[l][8] + w[8][l] : w[8][l];
+    *(VU *)zero = none + w[8] * 0;
+}
+
 LNN_CALLED void LNN_NAME(lnn_wino_image)(int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
 {
     if (m == 4) LNN_NAME(lnn_image_2d)(4, p, pitch, out, step);
@@ -229,6 +307,18 @@ LNN_CALLED void LNN_NAME(lnn_wino_output)(int m, const T *in, ptrdiff_t step, T 
 {
     if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch, zero);
     else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch, zero);
+}
+
+LNN_CALLED void LNN_NAME(lnn_wino_cotangent)(int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
+{
+    if (m == 4) LNN_NAME(lnn_cotangent_2d)(4, p, pitch, out, step);
+    else LNN_NAME(lnn_cotangent_2d)(2, p, pitch, out, step);
+}
+
+LNN_CALLED void LNN_NAME(lnn_wino_filter)(int m, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
+{
+    if (m == 4) LNN_NAME(lnn_filter_2d)(4, in, step, add, p, zero);
+    else LNN_NAME(lnn_filter_2d)(2, in, step, add, p, zero);
 }
 
 /* --- the product: out[r*width + lane] (+)= sum_k u[r*ldu + k] * v[k*width + lane], width = nv vectors --- */

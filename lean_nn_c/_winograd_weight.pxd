@@ -1,0 +1,130 @@
+"""conv_weight by Winograd's algorithm: the steps of one block of tiles.
+
+Leaving out g instead of q in  sum_i q_i y_i = sum_xi (A q)_xi (G g)_xi (B^T d)_xi  (winograd.pyx) gives the cotangent of
+the filter, and with the sums over tiles t and samples inside the transform,
+
+    w_bar[o, c] = G^T [ sum_t Q[o, t] * V[c, t] ] G,        Q = A q A^T,  V = B^T d B:
+
+at each point xi a product dU_xi[c, o] = sum_t V_xi[c, t] Q_xi[t, o]. Rows are input channels, lanes output channels:
+so V is made with lanes that are tiles, as everywhere, and Q with lanes that are output channels. A thread takes some rows
+and a unit's width of output channels, walks the tiles of a block in order, and turns dU into w_bar while it is in the
+cache; the next block's share is added there. The blocks depend on the geometry alone, and so do the bits.
+
+Error, in the notation of winograd.pyx, with t tiles in all and sums over CHAIN of them at a time:
+
+    |w^ - w| <= gamma_k G'^T [ sum_t (A' q' A'^T) * (B'^T d' B') ] G',      k = min(t, 32) + t/32 + 32,
+
+in practice 1.3 to 4.4 times the classical kernel's in rms, most where samples are so small that its sums are short.
+
+Temporary memory, in values, of one group with C and O channels: S K (C + O') for V and Q, where O' is O rounded up to
+units and K = 64 to 256 the tiles of a block (so many that this stays below 1 million values, but at least 64), and
+per thread 24 S L for dU: 4.8 + 0.06 MB for 256 channels of floats, 9.6 + 0.06 for 512.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from lean_nn_c._simd cimport lanes
+from lean_nn_c._types cimport real
+from lean_nn_c._winograd cimport LNN_WINO_PANEL, MAX_WIDTH, Plan, Unit, copy_row, cotangent, cut, filters, product
+from lean_nn_c._winograd_steps cimport PAD, PANELS, t_step
+
+cdef enum:
+    FEWEST = 64             # tiles of a block, unless there are fewer; enough to make the way back cheap beside the sums
+    MOST = 256              # and at most
+    SHARED = 1048576        # values of V and Q of a block, if that leaves FEWEST tiles
+    CHAIN = 32              # tiles of a partial sum
+    ROWS = PANELS * LNN_WINO_PANEL      # rows of dU that one thread holds
+
+
+cdef inline int64_t units_at_once(const Plan* p) noexcept nogil:
+    """Units of a block."""
+    cdef int64_t tiles = SHARED // max(p.points * (p.channels + p.rows), 1)
+    tiles = max(min(tiles, <int64_t>MOST), <int64_t>FEWEST)
+    return min((tiles + p.width - 1) // p.width, p.units)
+
+
+cdef inline int64_t strips_of(const Plan* p) noexcept nogil:
+    """Strips of output channels, a unit wide."""
+    return (p.rows + p.width - 1) // p.width
+
+
+cdef inline int vectors_of(const Plan* p, int64_t strip, int per_vector) noexcept nogil:
+    """Vectors that hold the channels of a strip."""
+    return <int>((min(p.width, p.rows - strip * p.width) + per_vector - 1) // per_vector)
+
+
+# --- V[point][channel][tile], Q[strip][point][tile][width] ---
+
+
+cdef inline int64_t wv_step(const Plan* p) noexcept nogil:
+    return p.channels * units_at_once(p) * p.width + PAD
+
+
+cdef inline int64_t q_step(const Plan* p) noexcept nogil:
+    return units_at_once(p) * p.width * p.width + PAD
+
+
+cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* y_bar, real* q) noexcept nogil:
+    """Q of one strip and unit; tiles that hang over the edge are brought together with zeros first."""
+    cdef real whole[8 * MAX_WIDTH]        # sixteen cells for every lane of a vector
+    cdef const real* at[MAX_WIDTH]
+    cdef Unit s
+    cdef int64_t row, line, plane = p.out_y * p.out_x
+    cdef int tile, lane, i, per_vector = lanes(y_bar), vectors = vectors_of(p, strip, per_vector)
+    cut(p, unit, &s)
+    memset(&whole[0], 0, sizeof(whole))
+    for tile in range(s.tiles):
+        for i in range(vectors):
+            for lane in range(per_vector):
+                row = min(strip * p.width + i * per_vector + lane, p.rows - 1)      # lanes without a row repeat the last
+                at[lane] = y_bar + row * plane + s.dest[tile]
+            if s.rows[tile] == p.m and s.columns[tile] == p.m:
+                cotangent(p.m, &at[0], p.out_x, q + i * per_vector, q_step(p))
+                continue
+            for lane in range(per_vector):
+                for line in range(s.rows[tile]):
+                    copy_row(at[lane] + line * p.out_x, s.columns[tile], &whole[16 * lane + 4 * line])
+                at[lane] = &whole[16 * lane]
+            cotangent(p.m, &at[0], 4, q + i * per_vector, q_step(p))
+            memset(&whole[0], 0, per_vector * 16 * sizeof(real))
+        q += p.width
+
+
+cdef inline void sum_tiles(const Plan* p, int64_t first, int64_t stop, int vectors, int64_t tiles, const real* v,
+                           const real* q, real* du) noexcept nogil:
+    """dU of channels first..stop and one strip: sums over the block's tiles."""
+    cdef int64_t panels = (stop - first + LNN_WINO_PANEL - 1) // LNN_WINO_PANEL, pitch = units_at_once(p) * p.width
+    cdef int64_t point, part, tile, i, low, high
+    for point in range(p.points):
+        for part in range((tiles + CHAIN - 1) // CHAIN):
+            tile = part * CHAIN
+            for i in range(panels):
+                low = (stop - first) * i // panels
+                high = (stop - first) * (i + 1) // panels
+                product(<int>(high - low), vectors, min(<int64_t>CHAIN, tiles - tile),
+                        v + point * wv_step(p) + (first + low) * pitch + tile, pitch,
+                        q + point * q_step(p) + tile * p.width, part > 0, du + point * t_step(p) + low * p.width)
+
+
+cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t strip, int64_t tiles, const real* v,
+                        const real* q, real* du, bint add, real* w_bar) noexcept nogil:
+    """w_bar of channels first..stop and one strip gets a block's share. Returns whether some value is not finite."""
+    cdef real spare[9 * MAX_WIDTH]
+    cdef real zero[MAX_WIDTH]
+    cdef real* to[MAX_WIDTH]
+    cdef int64_t c, row, i
+    cdef int lane, per_vector = lanes(q), vectors = vectors_of(p, strip, per_vector)
+    sum_tiles(p, first, stop, vectors, tiles, v, q, du)
+    memset(&zero[0], 0, sizeof(zero))
+    memset(&spare[0], 0, sizeof(spare))
+    for c in range(first, stop):
+        for i in range(vectors):
+            for lane in range(per_vector):
+                row = strip * p.width + i * per_vector + lane
+                to[lane] = w_bar + row * p.w_row + c * p.w_channel if row < p.rows else &spare[9 * lane]
+            filters(p.m, <const real*>du + (c - first) * p.width + i * per_vector, t_step(p), add, &to[0], &zero[0])
+    for lane in range(per_vector):
+        if zero[lane] != 0:
+            return True
+    return False
