@@ -237,12 +237,12 @@ LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int m, const T *const *p, ptrdi
             memcpy(four[l] + 2, p[l] + pitch, 2 * sizeof(T));
             place[l] = four[l];
         }
-        LNN_NAME(lnn_gather)(place, 0, cells);
+        LNN_NAME(lnn_gather_lanes)(place, 0, cells);
         LNN_NAME(lnn_cotangent_1d)(m, cells, half[0]);
         LNN_NAME(lnn_cotangent_1d)(m, cells + 2, half[1]);
     } else
         for (int i = 0; i < m; i++) {
-            LNN_NAME(lnn_gather)(p, i * pitch, cells);
+            LNN_NAME(lnn_gather_lanes)(p, i * pitch, cells);
             LNN_NAME(lnn_cotangent_1d)(m, cells, half[i]);
         }
     for (int j = 0; j < a; j++) {
@@ -266,7 +266,7 @@ LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int m, const T *in, ptrdiff_t step
     UNROLL for (int i = 0; i < 3; i++) LNN_NAME(lnn_filter_1d)(m, half[i], w + 3 * i);
     UNROLL for (int i = 0; i < 8; i += 4) {
         if (add) {
-            LNN_NAME(lnn_gather)((const T *const *)p, i, old);
+            LNN_NAME(lnn_gather_lanes)((const T *const *)p, i, old);
             UNROLL for (int j = 0; j < 4; j++) w[i + j] += old[j];
         }
         LNN_NAME(lnn_scatter)(p, i, w + i);
