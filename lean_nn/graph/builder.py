@@ -131,8 +131,8 @@ class GraphBuilder:
         """The graph with these outputs; one alone is returned as itself, several as a tuple."""
         if not outputs:
             raise ValueError("compile: at least one output is needed; got none; pass the Vars to compute")
-        graph = self._recorder.graph
-        graph.outputs = [self._recorder.symbol(out.data, "compile").value for out in outputs]
+        wanted = [self._recorder.symbol(out.data, "compile").value for out in outputs]
+        graph = self._recorder.graph.snapshot(wanted)
         arguments = tuple(ArraySpec(*graph.avals[v]) for v in graph.inputs)
         return Traced(graph, arguments, "*" if len(outputs) == 1 else ("*",) * len(outputs))
 

@@ -75,6 +75,11 @@ class Graph:
         self.avals.append(aval)
         return len(self.avals) - 1
 
+    def snapshot(self, outputs: list[int]) -> Graph:
+        """The graph as it is now, with these outputs; what is added later is not part of it."""
+        return Graph(list(self.avals), list(self.nodes), list(self.inputs), outputs, dict(self.constants), dict(self.names),
+                     list(self.updates))  # fmt: skip
+
     def nbytes(self, value: int) -> int:
         return size_of(self.avals[value])
 
