@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
@@ -166,18 +167,25 @@ class Family:
     ) -> None:
         self._make, self._shapes, self._options = make, list(shapes), options
         self._names = [str(i) for i in range(len(self._shapes))]
+        self._open = {n for shape in self._shapes for n in shape if not isinstance(n, int)}
+        self._lock = threading.Lock()
         self._programs: OrderedDict[tuple[tuple[Size, int], ...], Program] = OrderedDict()
 
     def at(self, sizes: dict[Size, int]) -> Program:
-        """The program for these sizes."""
-        key = tuple(sizes.items())
-        program = self._programs.get(key)
-        if program is None:
-            program = self._programs[key] = Program(self._make(sizes), **self._options)
+        """The program for these sizes, by name: ``family.at({None: 8})``."""
+        if set(sizes) != self._open or not all(isinstance(n, int) and n >= 0 for n in sizes.values()):
+            raise ValueError(f"program: open sizes are {sorted(map(str, self._open))}; got {sizes}; give each a number")
+        key = tuple(sorted(sizes.items(), key=lambda item: str(item[0])))
+        with self._lock:
+            program = self._programs.get(key)
+            if program is not None:
+                self._programs.move_to_end(key)
+                return program
+        program = Program(self._make(sizes), **self._options)
+        with self._lock:
+            program = self._programs.setdefault(key, program)
             while len(self._programs) > CACHED:
                 self._programs.popitem(last=False)
-        else:
-            self._programs.move_to_end(key)
         return program
 
     def program_for(self, *arguments: Any) -> Program:
@@ -195,7 +203,7 @@ class Family:
 
     def save(self, path: Any) -> NoReturn:
         """Not possible: a file holds the program of one size."""
-        one = {n: 8 for shape in self._shapes for n in shape if not isinstance(n, int)}
+        one = dict.fromkeys(self._open, 8)
         raise ValueError(f"save: a file holds the program of one size; got a family with open sizes; "
                          f"save one of them, as in family.at({one}).save(path)")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from lean_nn.graph.plan import make_plan
 from lean_nn.graph.profile import Profile, measure
 from lean_nn.graph.symbol import describe
 from lean_nn.graph.trace import ArraySpec, Traced, apply_graph, is_array, trace
+from lean_nn.graph.updates import set_aside
 from lean_nn.primitive import FLOATS, Aval, GraphError
 from lean_nn.transforms import jvp, vjp
 from lean_nn_c import engine, memory
@@ -57,12 +60,14 @@ class Program:
         self, traced: Traced, passes: Iterable[str] = tuple(PASSES), share: bool = True, kept: Sequence[Array | None] = ()
     ) -> None:
         self.source, self.passes, self.share = traced, tuple(passes), share
-        self.graph: Graph = optimise(traced.graph, self.passes)
+        self.graph: Graph = optimise(set_aside(traced.graph), self.passes)
         self.plan = make_plan(self.graph, share)
         self._kept = list(kept) or [None] * len(self.graph.inputs)
         self._executor = Executor(self.graph, self.plan)
         self._avals = [self.graph.avals[v] for v in self.graph.inputs]
         self._open = [i for i, array in enumerate(self._kept) if array is None]
+        self._fixed = [leaf for leaf in tree.leaves(traced.arguments) if not is_array(leaf)]
+        self._check_kept()
         self._out_avals = [self.graph.avals[v] for v in self.graph.outputs]
 
     # --- running ---
@@ -75,12 +80,41 @@ class Program:
         arguments : of the shapes and dtypes that the program was compiled for
         out : arrays to write into, in the form of the result
         """
-        leaves = _arrays(arguments)
+        leaves = self._leaves(arguments)
         inputs = self._bind(leaves)
-        outputs = self._allocate() if out is None else self._checked_out(out)
+        outputs = self._allocate() if out is None else self._checked_out(out, inputs)
         self._executor.run(inputs, outputs)
         boxed = out is None and any(isinstance(leaf, engine.Box) for leaf in leaves)
         return tree.rebuild(self.source.result, map(engine.wrap, outputs) if boxed else outputs)
+
+    def _leaves(self, arguments: Any) -> list[Any]:
+        """The arrays among the arguments; numbers are part of the program, so they are those it was compiled with."""
+        leaves = tree.leaves(arguments)
+        arrays = [leaf for leaf in leaves if is_array(leaf)]
+        if len(arrays) < len(leaves):
+            fixed = [leaf for leaf in leaves if not is_array(leaf)]
+            if fixed != self._fixed:
+                raise ValueError(f"program: what is no array is part of the program, here {self._fixed}; got {fixed}; "
+                                 f"pass arrays, and compile for other numbers")
+        return arrays
+
+    def _check_kept(self) -> None:
+        spans = sorted(_span(array) for array in self._kept if array is not None and array.size)
+        if any(end > start for (_, end), (start, _) in pairwise(spans)):
+            raise ValueError("compile: arrays that a program keeps do not overlap; got two that do; pass copies")
+        self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
+        updated = {self.graph.inputs.index(place) for place, _ in self.graph.updates}
+        self._updated = [i for i in self._open if i in updated]
+
+    def _check_apart(self, inputs: list[Any]) -> None:
+        """An array that the program writes to is given once, and is none of those it keeps."""
+        for i in self._open:
+            start, end = _span(inputs[i])
+            after = bisect_right(self._ends, start)
+            apart = after == len(self._ends) or self._starts[after] >= end
+            if not apart or any(np.may_share_memory(inputs[i], inputs[j]) for j in self._updated if j != i):
+                raise ValueError(f"program: arguments are apart from the arrays that the program writes to; got input "
+                                 f"{self._name(i)} that overlaps one; pass a copy")
 
     def _bind(self, leaves: list[Any]) -> list[Array]:
         if len(leaves) != len(self._open):
@@ -90,34 +124,45 @@ class Program:
         for i, leaf in zip(self._open, leaves, strict=True):
             array = leaf.data if isinstance(leaf, engine.Box) else as_array(leaf, op="program")
             if array.shape != self._avals[i].shape or array.dtype != self._avals[i].dtype:
-                name = self.graph.names.get(self.graph.inputs[i], str(i))
-                raise ValueError(f"program: input {name} is {describe(self._avals[i])}; got "
+                raise ValueError(f"program: input {self._name(i)} is {describe(self._avals[i])}; got "
                                  f"{describe(Aval(array.shape, array.dtype))}; convert it or compile for this shape")
             inputs[i] = array
+        if self.graph.updates:
+            self._check_apart(inputs)
         return inputs
+
+    def _name(self, i: int) -> str:
+        return self.graph.names.get(self.graph.inputs[i], str(i))
 
     def _allocate(self) -> list[Array]:
         return [memory.empty(aval.shape, aval.dtype) for aval in self._out_avals]
 
-    def _checked_out(self, out: Any) -> list[Array]:
+    def _checked_out(self, out: Any, inputs: list[Array]) -> list[Array]:
         arrays = tree.leaves(out)
+        if len(arrays) != len(self._out_avals):
+            raise ValueError(f"program: out has {len(self._out_avals)} arrays; got {len(arrays)}; "
+                             f"pass {', '.join(map(describe, self._out_avals))}")
         for aval, array in zip(self._out_avals, arrays, strict=True):
             fits = isinstance(array, np.ndarray) and array.shape == aval.shape and array.dtype == aval.dtype
             if not fits or not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
                 raise ValueError(f"program: out is a writeable contiguous array of {describe(aval)}; got "
                                  f"{type(array).__name__} of {getattr(array, 'shape', None)}; allocate it with numpy.empty")
+        for i, array in enumerate(arrays):
+            if any(np.may_share_memory(array, other) for other in (*inputs, *arrays[:i])):
+                raise ValueError(f"program: out is apart from the arguments and from the rest of out; got output {i} that "
+                                 f"overlaps; allocate it with numpy.empty")
         return arrays
 
     # --- derivatives: programs too ---
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """(y, J·v): `tangents` has the form of `primals`, with None for integers."""
-        y, y_dot = self.jvp_program(_arrays(primals), _arrays(tangents))
+        y, y_dot = self.jvp_program(self._leaves(primals), _arrays(tangents))
         return tree.rebuild(self.source.result, y), tree.rebuild(self.source.result, y_dot)
 
     def vjp(self, primals: Sequence[Any], cotangents: Any) -> tuple[Any, Any]:
         """(y, uᵀ·J): `cotangents` has the form of the result, with None for integers; so has uᵀ·J that of `primals`."""
-        y, x_bar = self.vjp_program(_arrays(primals), _arrays(cotangents))
+        y, x_bar = self.vjp_program(self._leaves(primals), _arrays(cotangents))
         grads = iter(x_bar)
         back = [next(grads) if aval.dtype in FLOATS else None for aval in self._avals]
         return tree.rebuild(self.source.result, y), tree.rebuild(tuple(primals), back)
@@ -199,7 +244,7 @@ class Program:
         >>> print(profile)  # doctest: +ELLIPSIS
         node ...
         """
-        return measure(self, self._bind(_arrays(arguments)), self._allocate(), repeats)
+        return measure(self, self._bind(self._leaves(arguments)), self._allocate(), repeats)
 
     # --- keeping it ---
 
@@ -231,6 +276,12 @@ class Program:
         from lean_nn.graph.files import from_bytes, to_bytes
 
         return from_bytes, (to_bytes(self),)
+
+
+def _span(array: Array) -> tuple[int, int]:
+    """The addresses of a contiguous array's first byte and of the first behind it."""
+    start: int = array.__array_interface__["data"][0]
+    return start, start + array.nbytes
 
 
 def _arrays(values: Any) -> list[Any]:
