@@ -28,6 +28,8 @@ from lean_nn_c._types cimport real
 cdef extern from "strips.h" nogil:
     enum:
         LNN_PHASES
+        LNN_TALL
+        LNN_RUN
 
     ctypedef struct lnn_copies:
         int64_t rows
@@ -38,23 +40,30 @@ cdef extern from "strips.h" nogil:
         int64_t low[LNN_PHASES]
         int64_t count[LNN_PHASES]
 
+    ctypedef struct lnn_run:
+        int64_t a, b, taps
+
     ctypedef struct lnn_sweep:
         int64_t terms
         int64_t* a
         int64_t* b
+        int64_t runs, a_step, b_step
+        lnn_run* run
         int64_t vectors
         int64_t* at
         int64_t* to
-        int64_t width, limit
+        int64_t live, to_step, width, limit
 
     void lnn_fill_strip_f32(const lnn_copies* c, const float* source, float* strip) noexcept
     void lnn_fill_strip_f64(const lnn_copies* c, const double* source, double* strip) noexcept
     void lnn_loosen_f32(float* dst, const float* src, int64_t width, int64_t rows) noexcept
     void lnn_loosen_f64(double* dst, const double* src, int64_t width, int64_t rows) noexcept
-    void lnn_sweep_rows_f32(int mr, const lnn_sweep* s, const float** w, const float* strip, const float* start,
-                            float* out, Py_ssize_t ldo) noexcept
-    void lnn_sweep_rows_f64(int mr, const lnn_sweep* s, const double** w, const double* strip, const double* start,
-                            double* out, Py_ssize_t ldo) noexcept
+    void lnn_sweep_rows_f32(int mr, const lnn_sweep* s, int64_t channels, const float** w, const float* strip,
+                            const float* start, float* sums, bint fresh, bint final, float* out,
+                            Py_ssize_t ldo) noexcept
+    void lnn_sweep_rows_f64(int mr, const lnn_sweep* s, int64_t channels, const double** w, const double* strip,
+                            const double* start, double* sums, bint fresh, bint final, double* out,
+                            Py_ssize_t ldo) noexcept
     void lnn_gauge_f32(const lnn_sweep* s, const float* strip, const float* y, float* sums) noexcept
     void lnn_gauge_f64(const lnn_sweep* s, const double* strip, const double* y, double* sums) noexcept
     void lnn_settle_f32(const float* sums, int64_t n, float* out) noexcept
@@ -81,9 +90,12 @@ cdef struct Strips:
     int64_t size, height, count     # cells of the first axis: of the result, of a strip; strips
     int64_t rest                    # result cells per cell of the first axis (for conv_weight: cells of y_bar)
     int64_t width                   # of a row of these
-    int64_t channels, classes
+    bint tall                       # tiles are tall
+    int64_t channels, chunk         # to sum over; in one strip
+    int64_t classes
     int64_t cells                   # of the strip, all channels, and a margin that vectors may read
     int64_t rows, vectors, terms    # room for the plan's lists
+    int64_t sums                    # bytes kept between chunks of channels
 
 
 cdef struct Plan:
@@ -110,48 +122,86 @@ cdef inline Geometry part_of(const Strips* s, const Geometry* g, int64_t strip) 
 
 
 cdef inline double measure_strip(const Strips* s, const Geometry* part, Planes* p) noexcept nogil:
-    """Lay the strip out; returns its bytes."""
+    """Lay the strip out; returns the bytes of a channel."""
     cdef double cells = planes_of_output(p, part, s.itemsize) if s.kind == CONV_INPUT else planes_of_image(
         p, part, s.itemsize)
-    return s.itemsize * cells * s.channels
+    return s.itemsize * cells
+
+
+cdef inline int64_t apart(const Geometry* part, int axis) noexcept nogil:
+    """Strip cells between taps of one phase: outputs as far apart share what they read."""
+    return period(part.stride[axis], part.dil[axis]) * part.dil[axis] // part.stride[axis]
+
+
+cdef inline bint stands(const Strips* s, const Geometry* g, const Geometry* part, const Planes* p) noexcept nogil:
+    """Whether tall tiles serve: one or two rows of weights, and enough rows of results below each other."""
+    cdef int axis = g.rank - 2
+    cdef int64_t size
+    if s.kind == CONV_WEIGHT or g.rank < 2 or (g.cg if s.kind == CONV_INPUT else g.og) > 2:
+        return False
+    size = g.inp[axis] // g.stride[axis] if s.kind == CONV_INPUT else g.out[axis]
+    return 2 * size >= LNN_TALL * apart(part, axis) and apart(part, axis) * p.pitch[axis] * s.itemsize <= HANDY
+
+
+cdef inline void choose_height(Strips* s, double bytes, int64_t halo, int64_t step) noexcept nogil:
+    """From the bytes of one cell of height and its halo, in strides of the result: full, but not full of halo."""
+    cdef double room = HANDY // min(s.channels, <int64_t>4)
+    cdef int64_t grain = step * LNN_TALL if s.tall and s.rest == s.width else step
+    cdef int64_t height = <int64_t>(min(room * (1.0 + halo) / bytes, <double>s.size + halo) - halo)
+    height = step * max(height, min(2 * min(halo, s.size) + 1, s.size), <int64_t>1)
+    height = max(min(height, MOST // s.rest) // grain, <int64_t>1)
+    s.count = (s.size + height * grain - 1) // (height * grain)
+    s.height = grain * ((s.size + s.count * grain - 1) // (s.count * grain))
+    s.count = (s.size + s.height - 1) // s.height
 
 
 cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noexcept nogil:
-    """Choose the strips' height; False: strips do not suit this geometry."""
+    """Choose the strips' height and the channels in one; False: strips do not suit this geometry."""
     cdef Geometry part
     cdef Planes p
     cdef int i, last = g.rank - 1
     cdef double bytes, classes = 1
-    cdef int64_t halo, step
+    cdef int64_t rows
     s.kind, s.itemsize, s.lanes = kind, itemsize, LNN_BYTES // itemsize
     s.size = g.inp[0] if kind == CONV_INPUT else g.out[0]
     s.channels = g.og if kind == CONV_INPUT else g.cg if kind == CONV else 1
     for i in range(last):
         classes *= g.stride[i] if kind == CONV_INPUT else 1
-    if (s.size == 0 or not 0 < s.channels <= MOST or g.taps > MOST or g.stride[last] > LNN_PHASES or classes > 64):
+    if s.size == 0 or s.channels == 0 or g.taps > MOST or g.stride[last] > LNN_PHASES or classes > 64:
         return False
-    s.terms, s.classes = s.channels * g.taps, <int64_t>classes
+    s.classes = <int64_t>classes
     s.rest = (g.cells if kind == CONV_INPUT else g.outs) // s.size
-    if not 0 < s.rest <= MOST or s.terms > MOST:
+    if not 0 < s.rest <= MOST:
         return False
     s.height = 1
     part = part_of(s, g, 0)
     bytes = measure_strip(s, &part, &p)
-    halo, step = reach(&part, 0), part.stride[0] if kind == CONV_INPUT else 1
-    s.height = step * <int64_t>(min(HANDY * (1.0 + halo) / bytes, <double>s.size + halo) - halo)
-    s.height = max(s.height, step * min(2 * min(halo, s.size) + 1, s.size), step)
-    s.height = step * max(min(s.height, MOST // s.rest) // step, <int64_t>1)
-    s.count = (s.size + s.height - 1) // s.height
-    s.height = step * ((s.size + s.count * step - 1) // (s.count * step))
-    s.count = (s.size + s.height - 1) // s.height
-    part = part_of(s, g, 0)
-    if measure_strip(s, &part, &p) > LARGEST:
-        return False
     s.width = part.inp[last] if kind == CONV_INPUT else part.out[last]
-    s.cells = s.channels * (p.channel + 64) + 4 * s.lanes
+    s.tall = bytes <= LARGEST and stands(s, g, &part, &p)
+    choose_height(s, bytes, reach(&part, 0), part.stride[0] if kind == CONV_INPUT else 1)
+    part = part_of(s, g, 0)
+    bytes = measure_strip(s, &part, &p)
+    if bytes > LARGEST:
+        return False
+    s.chunk = s.channels
+    if bytes * s.channels > 3 * HANDY:
+        s.chunk = min(max(<int64_t>(HANDY / bytes), <int64_t>1), s.channels)
+        s.chunk = (s.channels + (s.channels + s.chunk - 1) // s.chunk - 1) // ((s.channels + s.chunk - 1) // s.chunk)
+    s.width = part.inp[last] if kind == CONV_INPUT else part.out[last]
+    s.terms = s.chunk * g.taps
+    s.cells = s.chunk * (p.channel + 64) + 4 * s.lanes
+    if s.tall:
+        s.cells += LNN_TALL * apart(&part, last - 1) * p.pitch[last - 1]
     s.rows = p.channel // p.q[last] + 1
-    s.vectors = s.height * s.rest // s.width * ((s.width + s.lanes - 1) // s.lanes) + ABREAST * s.classes
-    return s.rows <= MOST and s.vectors <= 2 * MOST
+    rows = s.height * s.rest // s.width
+    s.vectors = rows * ((s.width + s.lanes - 1) // s.lanes) + ABREAST * s.classes
+    s.sums = 0
+    if s.chunk < s.channels:        # every vector of every row of weights; a tall tile has eight
+        bytes = <double>(g.cg if kind == CONV_INPUT else g.og) * s.vectors * (LNN_TALL if s.tall else 1) * LNN_BYTES
+        if bytes > LARGEST:
+            return False
+        s.sums = <int64_t>bytes
+    return s.rows <= MOST and s.vectors <= 2 * MOST and s.terms <= MOST
 
 
 cdef inline void list_rows(Plan* plan, const Geometry* part, int64_t spread) noexcept nogil:
@@ -203,25 +253,47 @@ cdef inline void list_rows(Plan* plan, const Geometry* part, int64_t spread) noe
             phase[i] = 0
 
 
-cdef inline void list_vectors(const Strips* s, lnn_sweep* w, int rank, const int64_t* counts, int64_t at,
+cdef inline void list_row(const Strips* s, lnn_sweep* w, int64_t at, int64_t to) noexcept nogil:
+    """The vectors of one row. The last overlaps the one before where a result is stored, and is cut short where it is summed."""
+    cdef int64_t vector, column, overlap
+    for vector in range((w.width + s.lanes - 1) // s.lanes):
+        column = vector * s.lanes
+        overlap = min(max(column + s.lanes - w.width, <int64_t>0), column) if s.kind != CONV_WEIGHT else 0
+        w.at[w.vectors] = at + column - overlap
+        w.to[w.vectors] = to + column - overlap
+        w.vectors += 1
+
+
+cdef inline void list_tall(const Strips* s, lnn_sweep* w, int64_t rows, int64_t distance, int64_t at, int64_t at_step,
+                           int64_t to, int64_t to_step) noexcept nogil:
+    """Tall tiles of `rows` rows: every `distance`-th belongs together; the last tile overlaps the one before."""
+    cdef int64_t residue, count, tile, row
+    w.live = max(min(<int64_t>LNN_TALL, rows // distance), <int64_t>1)
+    for residue in range(min(distance, rows)):
+        count = (rows - residue + distance - 1) // distance
+        for tile in range((count + w.live - 1) // w.live):
+            row = residue + min(tile * w.live, count - w.live) * distance
+            list_row(s, w, at + row * at_step, to + row * to_step)
+
+
+cdef inline void list_vectors(const Strips* s, lnn_sweep* w, int rank, const int64_t* counts, int64_t distance, int64_t at,
                               const int64_t* at_step, int64_t to, const int64_t* to_step) noexcept nogil:
     """The vectors of the rows with outer coordinates below `counts`, in row-major order."""
     cdef int64_t i[MAX_RANK]
-    cdef int64_t rows = 1, row, vector, column, overlap
-    cdef int axis, last = rank - 1
-    cdef int64_t width = counts[last]
-    w.width, w.vectors = width, 0
-    for axis in range(last):
+    cdef int64_t rows = 1, row
+    cdef int axis, outer = rank - 2 if s.tall else rank - 1
+    w.width, w.vectors, w.live = counts[rank - 1], 0, 1 if s.tall else 0
+    for axis in range(outer):
         i[axis] = 0
         rows *= counts[axis]
+    if s.tall:
+        w.to_step = distance * to_step[outer]
     for row in range(rows):
-        for vector in range((width + s.lanes - 1) // s.lanes):
-            column = vector * s.lanes
-            overlap = min(max(column + s.lanes - width, <int64_t>0), column) if s.kind != CONV_WEIGHT else 0
-            w.at[w.vectors] = at + column - overlap
-            w.to[w.vectors] = to + column - overlap
-            w.vectors += 1
-        for axis in range(last - 1, -1, -1):
+        if s.tall:
+            list_tall(s, w, counts[outer], distance, at, at_step[outer], to, to_step[outer])
+        else:
+            list_row(s, w, at, to)
+        for axis in range(outer - 1, -1, -1):
             i[axis] += 1
             at += at_step[axis]
             to += to_step[axis]
@@ -236,29 +308,68 @@ cdef inline void list_vectors(const Strips* s, lnn_sweep* w, int rank, const int
             w.to[w.vectors + axis] = w.to[w.vectors - 1]
 
 
-cdef inline void list_terms(const Strips* s, const Planes* p, const Geometry* part, const int64_t* residue, lnn_sweep* w) noexcept nogil:
-    """Offsets of weight and strip for every (channel, tap); for conv_input the taps of the residues only."""
-    cdef int64_t channel, tap, rest, k, offset, phase
+cdef inline int64_t place_of(const Strips* s, const Planes* p, const Geometry* part, const int64_t* residue,
+                             int64_t tap) noexcept nogil:
+    """The offset of a tap in the strip; -1: it does not belong to the class of these residues."""
+    cdef int64_t k, offset = 0, phase = p.plane
     cdef int i
-    cdef bint wanted
-    w.terms = 0
-    for channel in range(s.channels):
+    for i in range(part.rank - 1, -1, -1):
+        k = tap % part.ker[i]
+        tap //= part.ker[i]
+        if s.kind == CONV_INPUT:
+            if k * part.dil[i] % part.stride[i] != residue[i]:
+                return -1
+            offset += (reach(part, i) - k * part.dil[i] // part.stride[i]) * p.pitch[i]
+        else:
+            offset += k % period(part.stride[i], part.dil[i]) * phase
+            offset += k * part.dil[i] // part.stride[i] * p.pitch[i]
+            phase *= p.phases[i]
+    return offset
+
+
+cdef inline void list_run(const Strips* s, const Geometry* part, int64_t channel, int64_t tap, int64_t a, int64_t b,
+                          lnn_sweep* w) noexcept nogil:
+    """The taps below `tap` of its phase, if it is the first: from the top of the strip down, a few at a time."""
+    cdef int axis = part.rank - 2
+    cdef int64_t every = period(part.stride[axis], part.dil[axis]), k = tap // part.ker[axis + 1] % part.ker[axis]
+    cdef int64_t count = (part.ker[axis] - k + every - 1) // every, taken = 0
+    if k >= every:
+        return
+    if s.kind == CONV_INPUT:            # later taps lie higher
+        a -= (count - 1) * w.a_step
+        b -= (count - 1) * w.b_step
+    while taken < count:
+        w.run[w.runs].a = a + taken * w.a_step
+        w.run[w.runs].b = b + taken * w.b_step
+        w.run[w.runs].taps = min(count - taken, <int64_t>LNN_RUN)
+        taken += w.run[w.runs].taps
+        w.runs += 1
+
+
+cdef inline void list_terms(const Strips* s, const Planes* p, const Geometry* part, const int64_t* residue,
+                            lnn_sweep* w) noexcept nogil:
+    """Every (channel, tap) of the class, or their runs; the lengths are those of one channel."""
+    cdef int64_t channel, tap, offset, weights = part.taps * (part.cg if s.kind == CONV_INPUT else 1)
+    cdef int axis = part.rank - 2
+    w.terms = w.runs = 0
+    if s.tall:
+        w.b_step = apart(part, axis) * p.pitch[axis]
+        w.a_step = period(part.stride[axis], part.dil[axis]) * part.ker[axis + 1]
+        if s.kind == CONV_INPUT:
+            w.a_step = -w.a_step
+    for channel in range(s.chunk):
         for tap in range(part.taps):
-            rest, offset, phase, wanted = tap, channel * p.channel, p.plane, True
-            for i in range(part.rank - 1, -1, -1):
-                k = rest % part.ker[i]
-                rest //= part.ker[i]
-                if s.kind == CONV_INPUT:
-                    wanted = wanted and k * part.dil[i] % part.stride[i] == residue[i]
-                    offset += (reach(part, i) - k * part.dil[i] // part.stride[i]) * p.pitch[i]
-                else:
-                    offset += k % period(part.stride[i], part.dil[i]) * phase
-                    offset += k * part.dil[i] // part.stride[i] * p.pitch[i]
-                    phase *= p.phases[i]
-            if wanted:
-                w.a[w.terms] = channel * part.taps * (part.cg if s.kind == CONV_INPUT else 1) + tap
-                w.b[w.terms] = offset
+            offset = place_of(s, p, part, residue, tap)
+            if offset < 0:
+                continue
+            if s.tall:
+                list_run(s, part, channel, tap, channel * weights + tap, channel * p.channel + offset, w)
+            else:
+                w.a[w.terms] = channel * weights + tap
+                w.b[w.terms] = channel * p.channel + offset
                 w.terms += 1
+    w.terms //= s.chunk
+    w.runs //= s.chunk
 
 
 cdef inline void list_class(const Strips* s, Plan* plan, const Geometry* part, const int64_t* residue,
@@ -267,7 +378,7 @@ cdef inline void list_class(const Strips* s, Plan* plan, const Geometry* part, c
     cdef int64_t counts[MAX_RANK]
     cdef int64_t at_step[MAX_RANK]
     cdef int64_t to_step[MAX_RANK]
-    cdef int64_t at = 0, to = 0, pitch = 1, first, size
+    cdef int64_t at = 0, to = 0, pitch = 1, first, size, distance
     cdef int i, last = part.rank - 1
     for i in range(last, -1, -1):
         size = part.inp[i] if s.kind == CONV_INPUT else part.out[i]
@@ -279,10 +390,11 @@ cdef inline void list_class(const Strips* s, Plan* plan, const Geometry* part, c
             to += first * pitch
             to_step[i] = pitch * part.stride[i]
         pitch *= size
-    list_vectors(s, w, part.rank, &counts[0], at, &at_step[0], to, &to_step[0])
+    distance = apart(part, last - 1) if s.tall else 1
+    list_vectors(s, w, part.rank, &counts[0], distance, at, &at_step[0], to, &to_step[0])
     list_terms(s, &plan.planes, part, residue, w)
-    # a vector longer than its row may spill into the next row of the same class, not of another
-    w.limit = pitch if s.classes == 1 or w.width >= s.lanes else 0
+    # a vector longer than its row may spill into the next row if that is stored later
+    w.limit = pitch if s.classes == 1 and distance == 1 else 0
 
 
 cdef inline void make_plan(const Strips* s, const Geometry* g, int64_t strip, Plan* plan) noexcept nogil:
@@ -300,7 +412,8 @@ cdef inline void make_plan(const Strips* s, const Geometry* g, int64_t strip, Pl
     for k in range(s.classes):
         w = plan.sweeps + k
         if k > 0:
-            w.a, w.b = (w - 1).a + (w - 1).terms, (w - 1).b + (w - 1).terms
+            w.a, w.b = (w - 1).a + (w - 1).terms * s.chunk, (w - 1).b + (w - 1).terms * s.chunk
+            w.run = (w - 1).run + (w - 1).runs * s.chunk
             w.at, w.to = (w - 1).at + (w - 1).vectors + ABREAST, (w - 1).to + (w - 1).vectors + ABREAST
         list_class(s, plan, &part, &residue[0], w)
         for i in range(g.rank - 2, -1, -1):
@@ -312,7 +425,7 @@ cdef inline void make_plan(const Strips* s, const Geometry* g, int64_t strip, Pl
 
 cdef inline int64_t plan_bytes(const Strips* s) noexcept nogil:
     return (sizeof(Plan) + s.classes * sizeof(lnn_sweep)
-            + (2 * s.rows + 2 * s.terms + 2 * s.vectors) * <int64_t>sizeof(int64_t))
+            + (2 * s.rows + 3 * s.terms + 2 * s.vectors) * <int64_t>sizeof(int64_t))
 
 
 cdef inline void open_plan(const Strips* s, Plan* plan) noexcept nogil:
@@ -323,8 +436,8 @@ cdef inline void open_plan(const Strips* s, Plan* plan) noexcept nogil:
     ints = <int64_t*>(plan.sweeps + s.classes)
     plan.copies.src, plan.copies.dst = ints, ints + s.rows
     ints += 2 * s.rows
-    plan.sweeps[0].a, plan.sweeps[0].b = ints, ints + s.terms
-    ints += 2 * s.terms
+    plan.sweeps[0].a, plan.sweeps[0].b, plan.sweeps[0].run = ints, ints + s.terms, <lnn_run*>ints
+    ints += 3 * s.terms
     plan.sweeps[0].at, plan.sweeps[0].to = ints, ints + s.vectors
 
 
@@ -342,12 +455,13 @@ cdef inline void loosen(real* dst, const real* src, int64_t width, int64_t rows)
         lnn_loosen_f64(dst, src, width, rows)
 
 
-cdef inline void sweep_rows(int mr, const lnn_sweep* s, const real** w, const real* strip, const real* start,
-                            real* out, int64_t ldo) noexcept nogil:
+cdef inline void sweep_rows(int mr, const lnn_sweep* s, int64_t channels, const real** w, const real* strip,
+                            const real* start, real* sums, bint fresh, bint final, real* out,
+                            int64_t ldo) noexcept nogil:
     if real is float:
-        lnn_sweep_rows_f32(mr, s, w, strip, start, out, ldo)
+        lnn_sweep_rows_f32(mr, s, channels, w, strip, start, sums, fresh, final, out, ldo)
     else:
-        lnn_sweep_rows_f64(mr, s, w, strip, start, out, ldo)
+        lnn_sweep_rows_f64(mr, s, channels, w, strip, start, sums, fresh, final, out, ldo)
 
 
 cdef inline void gauge(const lnn_sweep* s, const real* strip, const real* y, real* sums) noexcept nogil:

@@ -26,7 +26,7 @@ from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, all_finite, dots
 from lean_nn_c._strips cimport (
-    CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, Kind, Plan, Strips, fill_strip, cut, gauge, loosen, make_plan, open_plan,
+    ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, LNN_TALL, Kind, Plan, Strips, fill_strip, cut, gauge, loosen, make_plan, open_plan,
     plan_bytes, settle, sweep_rows,
 )
 from lean_nn_c._types cimport real
@@ -233,27 +233,45 @@ cdef void strip_units(const Strips* s, const Geometry* g, const real* source, co
                       char* memory, int64_t first, int64_t stop) noexcept nogil:
     """Units first..stop of conv or conv_input; a unit is (strip, sample, group)."""
     cdef bint back = s.kind == CONV_INPUT
-    cdef int64_t rows = g.cg if back else g.og, row_step = g.taps if back else g.cg * g.taps
-    cdef int64_t ldo = s.size * s.rest, cells = g.outs if back else g.cells
-    cdef int64_t unit, group, i, k, m, panel, panels = (rows + LNN_ROWS - 1) // LNN_ROWS
-    cdef const real* row[LNN_ROWS]
-    cdef const real* from_
+    cdef int64_t rows = g.cg if back else g.og, cells = g.outs if back else g.cells, planes = g.n * g.groups
+    cdef int64_t unit, image, group, at, channels, i
+    cdef const real* weight
     cdef Desk d
-    cdef int mr
     for unit in range(first, stop):
-        d = desk_at(s, g, memory, unit // (g.n * g.groups), 0)
+        d = desk_at(s, g, memory, unit // planes, 0)
+        image = unit % planes
         group = unit % g.groups
-        from_ = source + unit % (g.n * g.groups) * s.channels * cells
-        for i in range(s.channels):
-            fill_strip(&d.plan.copies, from_ + i * cells, <real*>d.strip + i * d.plan.planes.channel)
-        for panel in range(panels):
-            m = rows * panel // panels
-            mr = <int>(rows * (panel + 1) // panels - m)
-            for i in range(mr):
-                row[i] = w + group * g.og * g.cg * g.taps + (m + i) * row_step
-            for k in range(s.classes):
-                sweep_rows(mr, d.plan.sweeps + k, row, <const real*>d.strip, b + group * rows + m if b != NULL else NULL,
-                           out + (unit % (g.n * g.groups) * rows + m) * ldo + d.plan.begin, ldo)
+        at = 0
+        while at < s.channels:
+            channels = min(s.chunk, s.channels - at)
+            for i in range(channels):
+                fill_strip(&d.plan.copies, source + (image * s.channels + at + i) * cells,
+                           <real*>d.strip + i * d.plan.planes.channel)
+            weight = w + (group * g.og * g.cg + at * (g.cg if back else 1)) * g.taps
+            strip_rows(s, g, &d, weight, b + group * rows if b != NULL else NULL, at, channels,
+                       out + image * rows * s.size * s.rest)
+            at += channels
+
+
+cdef void strip_rows(const Strips* s, const Geometry* g, const Desk* d, const real* w, const real* b, int64_t at,
+                     int64_t channels, real* out) noexcept nogil:
+    """What a filled strip gives to all rows of weights; the sums of earlier channels lie on the desk."""
+    cdef int64_t rows = g.cg if s.kind == CONV_INPUT else g.og
+    cdef int64_t row_step = g.taps if s.kind == CONV_INPUT else g.cg * g.taps
+    cdef int64_t i, k, m, panel, panels = rows if s.tall else (rows + LNN_ROWS - 1) // LNN_ROWS, ldo = s.size * s.rest
+    cdef const real* row[LNN_ROWS]
+    cdef real* sums = <real*>d.rest
+    cdef int mr
+    for panel in range(panels):
+        m = rows * panel // panels
+        mr = <int>(rows * (panel + 1) // panels - m)
+        for i in range(mr):
+            row[i] = w + (m + i) * row_step
+        for k in range(s.classes):
+            sweep_rows(mr, d.plan.sweeps + k, channels, row, <const real*>d.strip, b + m if b != NULL else NULL, sums,
+                       at == 0, at + channels == s.channels, out + m * ldo + d.plan.begin, ldo)
+            sums += d.plan.sweeps[k].vectors * LNN_TALL * s.lanes if s.tall else (
+                (d.plan.sweeps[k].vectors + ABREAST) * mr * s.lanes)
 
 
 cdef int strips_run(Kind kind, const Geometry* g, const real* source, const real* w, const real* b,
@@ -264,7 +282,7 @@ cdef int strips_run(Kind kind, const Geometry* g, const real* source, const real
     cdef char* desks
     if not cut(&s, g, kind, sizeof(real)) or not all_finite(w, g.o * g.cg * g.taps):
         return UNSUITED
-    desks = open_desks(&s, 0, threads, &size)
+    desks = open_desks(&s, s.sums, threads, &size)
     if desks == NULL:
         return NO_MEMORY
     units = s.count * g.n * g.groups
@@ -277,15 +295,21 @@ cdef int strips_run(Kind kind, const Geometry* g, const real* source, const real
 
 
 cdef bint strips_pay(const Geometry* g, Kind kind) noexcept nogil:
-    """Whether strips beat taps: few channels to sum over, and for the transposes few to either side.
+    """Whether strips beat taps and Winograd's algorithm, for kernels of more than one cell.
 
-    Measured on one core with one to eight channels per group, kernels of 3 to 31 cells a side, strides 1 and 2, rows of 7 to
-    16000, ranks 1 to 3: forward ahead up to four channels, whatever the outputs; conv_weight and conv_input ahead while
-    both sides of a group are that narrow. Spreading y_bar over a longer stride would be mostly zeros.
+    Measured on one core in both types: 1 to 64 channels per group to either side, kernels of 3 to 7 cells a side, strides 1
+    and 2, rows of 14 to 224. Few channels to sum over (4; 8 where both sides of many groups are as narrow) are ahead
+    on all sizes, few to sum into only on larger planes. Spreading y_bar costs its stride, so many of its channels do not pay.
     """
-    if kind == CONV:
-        return g.cg <= 4
-    return g.cg <= 4 and g.og <= 4 and (kind == CONV_WEIGHT or g.stride[g.rank - 1] <= 2)
+    cdef int64_t terms = g.og if kind == CONV_INPUT else g.cg, rows = g.cg if kind == CONV_INPUT else g.og
+    cdef int64_t outputs = g.cells if kind == CONV_INPUT else g.outs
+    if g.taps == 1:
+        return False
+    if kind == CONV_WEIGHT:
+        return g.og <= 4
+    if kind == CONV_INPUT and g.stride[g.rank - 1] > 1:
+        return g.stride[g.rank - 1] == 2 and g.og <= 4
+    return terms <= 4 or (g.groups > 1 and terms <= 8 and rows <= 8) or (rows <= 4 and outputs >= 512)
 
 
 cdef int strip_threads(const Geometry* g) noexcept nogil:

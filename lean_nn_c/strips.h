@@ -4,8 +4,12 @@
  * kernel cell is a constant offset, and every output is a sum of terms  a[k] * strip[place + b[k]].  Outputs are taken
  * as vectors of neighbours of one row, each anywhere: a *sweep* lists for every vector where it reads (`at`) and
  * where it is stored (`to`), so that one text serves every rank, stride, dilation and row length. `mr` output channels
- * by `nv` vectors stay in registers while the terms pass: one row takes its eight vectors from memory term by
- * term, six rows share two.
+ * by `nv` vectors stay in registers while the terms pass.
+ *
+ * A single output channel has nothing to share a loaded vector with but its own neighbours: a *tall tile* is one vector of eight rows
+ * below each other. A *run* of taps below each other passes over it together: its weights stay in registers, and each row of the strip is
+ * read once for all of them, 8 + n - 1 loads for 8*n multiply-adds. That needs the rows of a tile as far apart as the
+ * taps of a run are, which the lists see to.
  *
  * A row that is no multiple of a vector ends with a vector that overlaps the one before. Rows shorter than a vector are stored
  * whole where the rest falls into rows that are stored later, else cell by cell.
@@ -26,14 +30,20 @@ typedef struct {                     /* how one channel's rows come into the str
     int64_t first[LNN_PHASES], low[LNN_PHASES], count[LNN_PHASES];
 } lnn_copies;
 
-typedef struct {                     /* a product: its terms, and the vectors of its outputs */
-    int64_t terms, *a, *b;           /* offsets of weight and strip */
-    int64_t vectors, *at, *to;       /* offsets in the strip and in the result; repeated up to a multiple of a tile */
-    int64_t width, limit;            /* cells of a result's row; cells of the result that are this strip's */
-} lnn_sweep;
+enum { LNN_TALL = 8, LNN_RUN = 7 };  /* rows of a tall tile, most taps of a run: 8 sums, 7 weights and a cell in 16 registers */
 
-/* Vectors of a tile of m rows: m*nv sums and what they are made of fit 16 registers. */
-static inline int lnn_abreast(int64_t m) { return m == 1 ? 8 : m == 2 ? 6 : m == 3 ? 4 : m == 4 ? 3 : 2; }
+typedef struct {
+    int64_t a, b, taps;              /* first weight, first offset in the strip, taps */
+} lnn_run;
+
+typedef struct {                     /* a product: its terms per channel, and the vectors of its outputs */
+    int64_t terms, *a, *b;           /* offsets of weight and strip */
+    int64_t runs, a_step, b_step;    /* tall tiles: their terms in runs, and the steps within one */
+    lnn_run *run;
+    int64_t vectors, *at, *to;       /* offsets in the strip and in the result; repeated up to a multiple of a tile */
+    int64_t live, to_step;           /* tall tiles: rows of each (0: not tall), and their distance in the result */
+    int64_t width, limit;            /* cells of a result's row; cells of the result that a short row may spill into */
+} lnn_sweep;
 
 #define LNN_T float
 #define LNN_INT int32_t

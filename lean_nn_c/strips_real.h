@@ -120,32 +120,29 @@ static void LNN_NAME(lnn_loosen)(T *dst, const T *src, int64_t width, int64_t ro
     for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_copy_row)(dst + r * pitch, src + r * width, width);
 }
 
-/* A tile of rows shorter than a vector: nv vectors of mr rows, in the order of their places. */
-static __attribute__((noinline)) void LNN_NAME(lnn_store_short)(int mr, int nv, const V *part, const lnn_sweep *s,
-                                                                const int64_t *to, T *out, ptrdiff_t ldo)
+/* A tile of rows shorter than a vector: n vectors in the order of their places, `step` apart or as listed. */
+static __attribute__((noinline)) void LNN_NAME(lnn_store_short)(const lnn_sweep *s, int64_t n, const V *part,
+                                                                const int64_t *to, int64_t step, T *out)
 {
-    for (int v = 0; v < nv; v++)
-        for (int m = 0; m < mr; m++) {
-            T *place = out + m * ldo + to[v];
-            if (to[v] + LANES <= s->limit) *(VU *)place = part[m * nv + v];
-            else LNN_NAME(lnn_copy_few)(place, (const T *)(part + m * nv + v), s->width);
-        }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t place = step ? *to + i * step : to[i];
+        if (place + LANES <= s->limit) *(VU *)(out + place) = part[i];
+        else LNN_NAME(lnn_copy_few)(out + place, (const T *)(part + i), s->width);
+    }
 }
 
-/* Every vector of the sweep for mr rows of weights: out[m*ldo + to] = start[m] + sum_k w[m][a[k]] * strip[at + b[k]]. */
-LNN_INLINE void LNN_NAME(lnn_sweep_body)(const int mr, const int nv, const lnn_sweep *s, const T *const *w,
-                                         const T *strip, const T *start, T *out, ptrdiff_t ldo)
+/* Every vector of the sweep for mr rows of weights: out[m*ldo + to] = first + sum_k w[m][a[k]] * strip[at + b[k]].
+ * `first` is start[m], or what `before` kept of the channels until now; `after` keeps the sums instead of `out`. */
+LNN_INLINE void LNN_NAME(lnn_sweep_body)(const int mr, const int nv, const lnn_sweep *s, int64_t channels,
+                                         const T *const *w, const T *strip, const T *start, const VU *before, VU *after,
+                                         T *out, ptrdiff_t ldo)
 {
-    const ptrdiff_t terms = s->terms, vectors = s->vectors;
+    const ptrdiff_t terms = s->terms * channels, vectors = s->vectors;
     const int64_t *const sa = s->a, *const sb = s->b;
     const int whole = s->width >= LANES;
     const T *row[LNN_ROWS];
-    T first[LNN_ROWS];
 #pragma GCC unroll 8
-    for (int m = 0; m < mr; m++) {
-        row[m] = w[m];
-        first[m] = start ? start[m] : 0;
-    }
+    for (int m = 0; m < mr; m++) row[m] = w[m];
     for (ptrdiff_t i = 0; i < vectors; i += nv) {
         const int64_t *const at = s->at + i, *const to = s->to + i;
         const T *place[8];
@@ -154,7 +151,7 @@ LNN_INLINE void LNN_NAME(lnn_sweep_body)(const int mr, const int nv, const lnn_s
         for (int v = 0; v < nv; v++) {
             place[v] = strip + at[v];
 #pragma GCC unroll 8
-            for (int m = 0; m < mr; m++) acc[m][v] = (V){0} + first[m];
+            for (int m = 0; m < mr; m++) acc[m][v] = before ? (V)before[i * mr + m * nv + v] : (V){0} + start[m];
         }
         for (ptrdiff_t k = 0; k < terms; k++) {
             const int64_t ak = sa[k], bk = sb[k];
@@ -180,26 +177,89 @@ LNN_INLINE void LNN_NAME(lnn_sweep_body)(const int mr, const int nv, const lnn_s
                 }
             }
         }
-        if (whole) {
+        if (whole && !after) {
 #pragma GCC unroll 8
             for (int v = 0; v < nv; v++)
 #pragma GCC unroll 8
                 for (int m = 0; m < mr; m++) *(VU *)(out + m * ldo + to[v]) = acc[m][v];
         } else {
             V part[LNN_ROWS * 8];
+            VU *kept = after ? after + i * mr : (VU *)part;
 #pragma GCC unroll 8
-            for (int m = 0; m < mr; m++)
+            for (int m = 0; m < mr; m++) {
 #pragma GCC unroll 8
-                for (int v = 0; v < nv; v++) part[m * nv + v] = acc[m][v];
-            LNN_NAME(lnn_store_short)(mr, nv, part, s, to, out, ldo);
+                for (int v = 0; v < nv; v++) kept[m * nv + v] = acc[m][v];
+                if (!after) LNN_NAME(lnn_store_short)(s, nv, part + m * nv, to, 0, out + m * ldo);
+            }
         }
     }
 }
 
-static __attribute__((noinline)) void LNN_NAME(lnn_sweep_rows)(int mr, const lnn_sweep *s, const T *const *w,
-                                                               const T *strip, const T *start, T *out, ptrdiff_t ldo)
+/* n taps below each other on the tall tile: row j of the strip is tap t of the tile's row j - t. */
+LNN_INLINE void LNN_NAME(lnn_run_taps)(const int n, V *acc, const T *w, ptrdiff_t a_step, const T *x, ptrdiff_t b_step)
 {
-#define CASE(m, v) case m: LNN_NAME(lnn_sweep_body)(m, v, s, w, strip, start, out, ldo); return
+    T a[LNN_RUN];
+#pragma GCC unroll 8
+    for (int t = 0; t < n; t++, w += a_step) a[t] = *w;
+#pragma GCC unroll 16
+    for (int j = 0; j < LNN_TALL + n - 1; j++, x += b_step) {
+        const V cell = *(const VU *)x;
+#pragma GCC unroll 8
+        for (int t = 0; t < n; t++)
+            if (j - t >= 0 && j - t < LNN_TALL) acc[j - t] += a[t] * cell;
+    }
+}
+
+/* The same as lnn_sweep_body for one row of weights, by tall tiles. */
+static __attribute__((noinline)) void LNN_NAME(lnn_sweep_tall)(const lnn_sweep *s, int64_t channels, const T *w,
+                                                               const T *strip, T start, const VU *before, VU *after, T *out)
+{
+    const ptrdiff_t a_step = s->a_step, b_step = s->b_step;
+    const int whole = s->width >= LANES && s->live == LNN_TALL;
+    const lnn_run *const end = s->run + s->runs * channels;
+    for (int64_t i = 0; i < s->vectors; i++) {
+        const T *place = strip + s->at[i];
+        V acc[LNN_TALL];
+#pragma GCC unroll 8
+        for (int j = 0; j < LNN_TALL; j++) acc[j] = before ? (V)before[i * LNN_TALL + j] : (V){0} + start;
+        for (const lnn_run *r = s->run; r < end; r++) {
+#define CASE(n) case n: LNN_NAME(lnn_run_taps)(n, acc, w + r->a, a_step, place + r->b, b_step); break
+            switch (r->taps) {
+                CASE(1); CASE(2); CASE(3); CASE(4); CASE(5); CASE(6); CASE(7);
+                default: __builtin_unreachable();
+            }
+#undef CASE
+        }
+        if (whole && !after) {
+            T *to = out + s->to[i];
+#pragma GCC unroll 8
+            for (int j = 0; j < LNN_TALL; j++, to += s->to_step) *(VU *)to = acc[j];
+        } else {
+            V part[LNN_TALL];
+            VU *kept = after ? after + i * LNN_TALL : (VU *)part;
+#pragma GCC unroll 8
+            for (int j = 0; j < LNN_TALL; j++) kept[j] = acc[j];
+            if (!after && s->width < LANES) LNN_NAME(lnn_store_short)(s, s->live, part, s->to + i, s->to_step, out);
+            else if (!after)
+                for (int64_t j = 0; j < s->live; j++) *(VU *)(out + s->to[i] + j * s->to_step) = part[j];
+        }
+    }
+}
+
+/* A sweep for mr rows of weights; `sums` (NULL: all channels are here) is read if not fresh, and kept if not final. */
+static void LNN_NAME(lnn_sweep_rows)(int mr, const lnn_sweep *s, int64_t channels, const T *const *w, const T *strip,
+                                     const T *start, T *sums, int fresh, int final, T *out, ptrdiff_t ldo)
+{
+    static const T zeros[LNN_ROWS];
+    const VU *before = fresh ? NULL : (const VU *)sums;
+    VU *after = final ? NULL : (VU *)sums;
+    if (!start) start = zeros;
+    if (s->live) {
+        LNN_NAME(lnn_sweep_tall)(s, channels, w[0], strip, *start, before, after, out);
+        return;
+    }
+#define CASE(m, v) \
+    case m: LNN_NAME(lnn_sweep_body)(m, v, s, channels, w, strip, start, before, after, out, ldo); return
     switch (mr) {
         CASE(1, 8); CASE(2, 6); CASE(3, 4); CASE(4, 3); CASE(5, 2); CASE(6, 2);
     }
