@@ -7,12 +7,13 @@ out[m, j] = sum_k A[m, k] * planes[off[k] + j]:
 contraction    rows m                    A[m, (channel, tap)]          output classes
 =============  ========================  ============================  ===========================================
 conv           output channels           w[m, channel, tap]            one
-conv_input     input channels            w[channel, m, tap]            one per residue of the stride that has taps
+conv_input     input channels            w[channel, m, tap]            one per residue of the stride that has taps,
+                                                                       or the residues as rows (_phases.pxd)
 =============  ========================  ============================  ===========================================
 
 With many rows the weight is packed into panels and the planes strip by strip, as in gemm.pyx: a strip of at most BLOCK
 terms stays in the first-level cache, is read aligned, and holds output cells only. With few rows (grouped layers)
-packing would cost more than it saves: the planes are read where they lie.
+packing would cost more than it saves: the planes are read where they lie (_in_place.pxd).
 
 k runs in blocks of whole channels (_taps.pxd); the blocks' partial sums are added in order, so the bits of an output
 depend on the geometry alone. Threads own tiles of outputs. Where the cells of a class are strided in the output, a
@@ -25,13 +26,15 @@ thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread.
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
-from lean_nn_c._columns cimport MAX_TILE, Columns, Spot, Strip, cells_of, choose_runs, cut, is_dense, locate
+from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, cells_of, choose_runs, cut, is_dense
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
+from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Planes, fill_channel, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._simd cimport LNN_ROWS, SPARE_LINE, aligned, gather, lanes, lnn_vectors, piece, tile, whole_lines
+from lean_nn_c._phases cimport open_phases, pack_phases, phases_pay, residues, spread_phases, terms_per_channel
+from lean_nn_c._simd cimport LNN_ROWS, SPARE_LINE, aligned, gather, lanes, lnn_vectors, piece, whole_lines
 from lean_nn_c._taps cimport (
     BLOCK, Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, split_terms,
     table_length, taps_of_residue,
@@ -47,54 +50,6 @@ cdef enum:
     PRIVATE = 131072        # bytes of a group's planes that a thread fills for itself
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
     GATHERED = 16           # strips whose sums are collected before they are spread
-
-
-# --- few rows: planes where they lie ---
-
-
-cdef void store(const Spot* s, int rows, const real* part, int64_t ldp, int64_t step, bint add,
-                real* out, int64_t ldo) noexcept nogil:
-    """Copy a tile's segments to their places."""
-    cdef int m, i
-    cdef int64_t j
-    cdef real* to
-    cdef const real* source
-    for m in range(rows):
-        for i in range(s.segments):
-            to = out + m * ldo + s.segment[i].dest
-            source = part + m * ldp + s.segment[i].column
-            if step == 1 and not add:
-                memcpy(to, source, s.segment[i].length * sizeof(real))
-            elif add:
-                for j in range(s.segment[i].length):
-                    to[j * step] += source[j]
-            else:
-                for j in range(s.segment[i].length):
-                    to[j * step] = source[j]
-
-
-cdef void in_place(const Columns* c, const Taps* t, int m, const real* a, int64_t lda, const real* planes,
-                   const real* bias, real* out, int64_t ldo, int64_t first, int64_t stop) noexcept nogil:
-    """All rows of tiles first..stop of one sample and group."""
-    cdef const real* rows[LNN_ROWS]
-    cdef real part[LNN_ROWS * MAX_TILE]
-    cdef Spot s
-    cdef Block k
-    cdef int64_t block, index
-    cdef int i, per_vector = lanes(a)
-    for block in range(t.blocks):
-        k = block_at(t, block)
-        for i in range(m):
-            rows[i] = a + i * lda + k.a
-        for index in range(first, stop):
-            locate(c, index, per_vector, &s)
-            if s.whole:
-                tile(m, s.vectors, k.terms, rows, t.a + k.first, planes + s.base + k.b, t.b + k.first,
-                     bias, block > 0, out + s.segment[0].dest, ldo)
-            else:
-                tile(m, s.vectors, k.terms, rows, t.a + k.first, planes + s.base + k.b, t.b + k.first,
-                     bias if block == 0 else NULL, False, &part[0], MAX_TILE)
-                store(&s, m, &part[0], MAX_TILE, c.step[c.rank - 1], block > 0, out, ldo)
 
 
 # --- many rows: panels and strips ---
@@ -131,6 +86,24 @@ cdef void spread(const Columns* c, const Strip* s, int64_t rows, const real* sum
                     to[step * j] = source[j]
 
 
+cdef void strip_of(const Columns* c, const Taps* t, const Block* k, const real* planes, int64_t column, int64_t columns,
+                   int64_t stored, int64_t rows, const real* panels, real* strip, const real* bias, bint add, real* out,
+                   int64_t ldo) noexcept nogil:
+    """One block of terms of cells column .. column+columns: pack them, multiply, and store `stored` columns."""
+    cdef Strip s
+    cdef Ahead ahead
+    cdef int64_t width = (columns + lanes(planes) - 1) // lanes(planes) * lanes(planes)
+    cdef int i
+    planes += k.b
+    cut(c, column, columns, &s)
+    for i in range(s.pieces):
+        piece(planes + s.piece[i].base, t.b + k.first, k.terms, s.piece[i].length, width, strip + s.piece[i].column)
+    i = s.pieces - 1                        # the next strip begins where this one ends: its last cell's line
+    ahead.place = <const char*>(planes + s.piece[i].base + s.piece[i].length + c.width - 1)
+    ahead.off, ahead.step, ahead.rows, ahead.length = t.b + k.first, sizeof(real), k.terms, 1
+    strip_product(rows, k.terms, panels, <const real*>strip, bias, add, out, ldo, stored, &ahead)
+
+
 cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a, int64_t lda, const real* planes,
                  int64_t p_sample, const real* bias, real* out, int64_t out_sample, int64_t ldo, int64_t m0, int64_t m1,
                  int64_t first, int64_t stop, real* scratch) noexcept nogil:
@@ -140,11 +113,9 @@ cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a
     cdef real* sums = strip + BLOCK * c.width
     cdef Strip s
     cdef Block k
-    cdef Ahead ahead
     cdef int64_t cells = cells_of(c), strips = (cells + c.width - 1) // c.width, lds = (stop - first) * c.width
     cdef int64_t block, index, sample, column, columns, vectors
     cdef bint dense = is_dense(c)
-    cdef int per_vector = lanes(a), i
     memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
     for block in range(t.blocks):
         k = block_at(t, block)
@@ -152,30 +123,50 @@ cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a
         for index in range(first, stop):
             sample, column = index // strips, index % strips * c.width
             columns = min(c.width, cells - column)
-            vectors = (columns + per_vector - 1) // per_vector
-            cut(c, column, columns, &s)
-            for i in range(s.pieces):
-                piece(planes + sample * p_sample + k.b + s.piece[i].base, t.b + k.first, k.terms, s.piece[i].length,
-                      vectors * per_vector, strip + s.piece[i].column)
-            i = s.pieces - 1                # the next strip begins where this one ends: its last cell's line
-            ahead.place = <const char*>(planes + sample * p_sample + k.b + s.piece[i].base + s.piece[i].length
-                                        + c.width - 1)
-            ahead.off, ahead.step, ahead.rows, ahead.length = t.b + k.first, sizeof(real), k.terms, 1
             if dense:
-                strip_product(rows, k.terms, <const real*>scratch, <const real*>strip,
-                              bias + m0 if bias != NULL else NULL, block > 0,
-                              out + sample * out_sample + m0 * ldo + s.piece[0].dest, ldo, columns, &ahead)
+                strip_of(c, t, &k, planes + sample * p_sample, column, columns, columns, rows, <const real*>scratch, strip,
+                         bias + m0 if bias != NULL else NULL, block > 0,
+                         out + sample * out_sample + m0 * ldo + c.dest + column, ldo)
             else:
-                strip_product(rows, k.terms, <const real*>scratch, <const real*>strip, <const real*>NULL, block > 0,
-                              sums + (index - first) * c.width, lds, vectors * per_vector, &ahead)
-                if block == t.blocks - 1:
-                    spread(c, &s, rows, <const real*>sums + (index - first) * c.width, lds,
-                           out + sample * out_sample + m0 * ldo, ldo)
+                vectors = (columns + lanes(a) - 1) // lanes(a) * lanes(a)
+                strip_of(c, t, &k, planes + sample * p_sample, column, columns, vectors, rows, <const real*>scratch, strip,
+                         <const real*>NULL, block > 0, sums + (index - first) * c.width, lds)
+    if not dense:
+        for index in range(first, stop):
+            sample, column = index // strips, index % strips * c.width
+            cut(c, column, min(c.width, cells - column), &s)
+            spread(c, &s, rows, <const real*>sums + (index - first) * c.width, lds,
+                   out + sample * out_sample + m0 * ldo, ldo)
 
 
 cdef int64_t scratch_of(int64_t rows, int64_t width, int64_t strips) noexcept nogil:
     """Values that `packed` needs for so many rows, and strips whose sums it collects."""
     return whole_lines(panels_size(rows, BLOCK) + BLOCK * width + rows * strips * width)
+
+
+cdef void phased(const Geometry* g, const Columns* c, const Taps* t, const int64_t* place, const real* w,
+                 const real* planes, int64_t p_sample, real* out, int64_t c0, int64_t c1, int64_t first, int64_t stop,
+                 real* scratch) noexcept nogil:
+    """conv_input for channels c0..c1 of a group, strips first..stop, all residues of the stride (_phases.pxd)."""
+    cdef int64_t rows = (c1 - c0) * residues(g), cells = cells_of(c), strips = (cells + c.width - 1) // c.width
+    cdef int64_t lds = (stop - first) * c.width, block, index, column, columns, vectors
+    cdef real* strip = scratch + panels_size(rows, BLOCK)
+    cdef real* sums = strip + BLOCK * c.width
+    cdef Block k
+    memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
+    for block in range(t.blocks):
+        k = block_at(t, block)
+        pack_phases(g, t, &k, place, w + c0 * g.taps, c1 - c0, scratch)
+        for index in range(first, stop):
+            column = index % strips * c.width
+            columns = min(c.width, cells - column)
+            vectors = (columns + lanes(w) - 1) // lanes(w) * lanes(w)
+            strip_of(c, t, &k, planes + index // strips * p_sample, column, columns, vectors, rows, <const real*>scratch,
+                     strip, <const real*>NULL, block > 0, sums + (index - first) * c.width, lds)
+    for index in range(first, stop):
+        column = index % strips * c.width
+        spread_phases(g, c, column, min(c.width, cells - column), c1 - c0, <const real*>sums + (index - first) * c.width,
+                      lds, out + (index // strips * g.c + c0) * g.cells)
 
 
 # --- who computes what ---
@@ -337,6 +328,8 @@ cdef int contract(const Geometry* g, bint transposed, const real* source, const 
         return UNSUITED
     if is_pointwise(g) and g.cg and g.og:
         return pointwise(g, transposed, source, w, bias, out)
+    if transposed and phases_pay(g):
+        return by_phases(g, &p, source, w, out)
     t.channels = channels // g.groups
     t.a_channel = g.cg * g.taps if transposed else g.taps
     t.b_channel = p.channel
@@ -423,6 +416,61 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
         at += samples
     free(planes)
     return status
+
+
+cdef void phase_unit(const Geometry* g, const Columns* c, const Taps* t, const int64_t* place, const real* w,
+                     const real* planes, int64_t p_group, int64_t samples, real* out, int64_t index, Split s,
+                     real* scratch) noexcept nogil:
+    cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m)
+    cdef int64_t strips = (cells_of(c) + c.width - 1) // c.width * samples
+    phased(g, c, t, place, w + group * g.og * g.cg * g.taps, planes + group * p_group, g.groups * p_group,
+           out + group * g.cg * g.cells, g.cg * part_m // s.m, g.cg * (part_m + 1) // s.m, strips * part_t // s.t,
+           strips * (part_t + 1) // s.t, scratch)
+
+
+cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
+    """conv_input with the residues of the stride as rows; planes of a few samples at a time."""
+    cdef Columns c
+    cdef Taps t
+    cdef Split s
+    cdef int threads = threads_of(g)
+    cdef int64_t phases = residues(g), samples = g.n, at = 0, strips, size, room = 0, i
+    cdef real* memory
+    cdef int64_t* place
+    cdef real* planes
+    t.count, t.channels, t.a_channel, t.b_channel = terms_per_channel(g), g.og, g.cg * g.taps, p.channel
+    split_terms(&t)
+    c.width = lnn_vectors(LNN_ROWS) * lanes(w)
+    place = <int64_t*>malloc((phases * t.count + table_length(t.count)) * sizeof(int64_t))
+    if place == NULL:
+        return NO_MEMORY
+    t.a, t.b = NULL, place + phases * t.count
+    open_phases(g, p, &c, &t, place)
+    if not p.direct:
+        samples = samples_at_once(g.n, g.o * p.channel * sizeof(real), threads)
+        room = whole_lines(samples * g.o * p.channel + MAX_TILE)
+    strips = (cells_of(&c) + c.width - 1) // c.width * samples
+    s = split_work(g.groups, g.cg, max(most_rows(w) // phases, <int64_t>1), max(24 // phases, <int64_t>1), strips,
+                   GATHERED, threads)
+    size = scratch_of((g.cg + s.m - 1) // s.m * phases, c.width, (strips + s.t - 1) // s.t)
+    memory = <real*>malloc((room + threads * size + SPARE_LINE) * sizeof(real))
+    if memory == NULL:
+        free(place)
+        return NO_MEMORY
+    planes = aligned(memory)
+    while at < g.n:
+        samples = min(samples, g.n - at)
+        if not p.direct:
+            for i in prange(samples * g.o, schedule="static", num_threads=threads):
+                fill_channel(p, y_bar + (at * g.o + i) * g.outs, planes + i * p.channel)
+        for i in prange(g.groups * s.m * s.t, schedule="dynamic", num_threads=threads):
+            phase_unit(g, &c, &t, place, w, y_bar + at * g.o * g.outs if p.direct else <const real*>planes,
+                       g.og * p.channel, samples, x_bar + at * g.c * g.cells, i, s,
+                       planes + room + omp_get_thread_num() * size)
+        at += samples
+    free(memory)
+    free(place)
+    return DONE
 
 
 cdef int taps_conv(const Geometry* g, const real* x, const real* w, const real* b, real* y) noexcept nogil:

@@ -1,0 +1,166 @@
+"""conv_input on strided axes: the residues of the stride as rows of one product.
+
+Cell u of x_bar with u + pad = s*q + r gets w[k]*y_bar[q - e] from the taps k = s*e + r: one product over (output channel,
+e) per residue r (see _planes.pxd). All residues read the same cells q - e, so they can be rows of a single product,
+row (c, r), with a zero where s*e + r is no tap. A strip of cells q is then packed once for all residues, and its sums
+are neighbours in x_bar: s of them in turn from s rows. With kernels that are multiples of the stride there are no zeros.
+Axes with stride 1 have one residue and e = k, dilation included.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from lean_nn_c._columns cimport MAX_TILE, Columns
+from lean_nn_c._geometry cimport MAX_RANK, Geometry
+from lean_nn_c._planes cimport Planes, reach
+from lean_nn_c._simd cimport LNN_ROWS
+from lean_nn_c._taps cimport Block, Taps
+from lean_nn_c._types cimport real
+from lean_nn_c.gemm cimport FEW, Panels, first_row, panels_of, rows_in
+
+cdef enum:
+    MOST = 16               # residues
+
+
+cdef inline int64_t residues(const Geometry* g) noexcept nogil:
+    cdef int i
+    cdef int64_t count = 1
+    for i in range(g.rank):
+        count *= g.stride[i]
+    return count
+
+
+cdef inline int64_t steps(const Geometry* g, int i) noexcept nogil:
+    """Values of e on an axis."""
+    return (g.ker[i] + g.stride[i] - 1) // g.stride[i]
+
+
+cdef inline int64_t terms_per_channel(const Geometry* g) noexcept nogil:
+    cdef int i
+    cdef int64_t count = 1
+    for i in range(g.rank):
+        count *= steps(g, i)
+    return count
+
+
+cdef inline bint phases_pay(const Geometry* g) noexcept nogil:
+    """Hardly any zeros among the weights; or so few rows otherwise that even half of them zeros is less to do.
+
+    Measured on kernels 2..7, strides 2 and 3, 1..64 channels.
+    """
+    cdef int i
+    cdef double rows = residues(g), zeros = 1
+    if rows == 1 or rows > MOST or rows * g.cg < FEW:
+        return False
+    for i in range(g.rank):
+        if g.stride[i] > 1 and (g.dil[i] != 1 or g.ker[i] < g.stride[i]):
+            return False
+        zeros *= <double>g.ker[i] / (steps(g, i) * g.stride[i])
+    return zeros > 0.9 or (g.cg < FEW and zeros > 0.5)
+
+
+cdef inline void open_phases(const Geometry* g, const Planes* p, Columns* c, Taps* t, int64_t* place) noexcept nogil:
+    """Columns (all q), offsets of a block in the planes, and of every (residue, e) in the weight: -1 is no tap."""
+    cdef int64_t index, rest, tap, size, k, offset, channel, r, e
+    cdef int i
+    c.rank, c.base, c.dest, c.direct = g.rank, 0, 0, p.direct
+    for i in range(g.rank):
+        c.count[i] = (g.pad[i] + g.inp[i] - 1) // g.stride[i] - g.pad[i] // g.stride[i] + 1
+        c.pitch[i], c.step[i] = p.pitch[i], 0
+        c.base += reach(g, i) * p.pitch[i]
+    for index in range(residues(g) * t.count):
+        r, e, tap, size, offset = index // t.count, index % t.count, 0, 1, 0
+        for i in range(g.rank - 1, -1, -1):
+            k = e % steps(g, i) * g.stride[i] + r % g.stride[i]
+            offset -= e % steps(g, i) * (g.dil[i] if g.stride[i] == 1 else 1) * p.pitch[i]
+            e //= steps(g, i)
+            r //= g.stride[i]
+            tap = tap + k * size if k < g.ker[i] and tap >= 0 else -1
+            size *= g.ker[i]
+        place[index] = tap
+        if index < t.count:
+            for channel in range(max(t.together, 1)):
+                t.b[channel * t.count + index] = channel * t.b_channel + offset
+
+
+cdef inline void pack_phases(const Geometry* g, const Taps* t, const Block* k, const int64_t* place, const real* w,
+                             int64_t channels, real* out) noexcept nogil:
+    """Rows (c, r) of `channels` channels, one block of terms, as panels."""
+    cdef int64_t phases = residues(g), panel, row, i, e, channel
+    cdef int64_t count = t.count if t.together else k.terms
+    cdef const int64_t* tap
+    cdef const real* source
+    cdef real* to
+    cdef Panels p = panels_of(channels * phases)
+    for panel in range(p.count):
+        for i in range(rows_in(&p, panel)):
+            row = first_row(&p, panel) + i
+            tap = place + row % phases * t.count + k.first
+            source, to = w + k.a + row // phases * g.taps, out + panel * k.terms * LNN_ROWS + i
+            for channel in range(k.terms // count):
+                for e in range(count):
+                    to[e * LNN_ROWS] = source[tap[e]] if tap[e] >= 0 else 0
+                source += t.a_channel
+                to += count * LNN_ROWS
+
+
+cdef inline void interleave(const real* sums, int64_t lds, int64_t length, int64_t rows, real* out) noexcept nogil:
+    """out[rows*j + r] = sums[r*lds + j]."""
+    cdef int64_t j, r
+    cdef const real* second = sums + lds
+    if rows == 1:
+        memcpy(out, sums, length * sizeof(real))
+    elif rows == 2:                     # a constant step lets the compiler use vectors
+        for j in range(length):
+            out[2 * j] = sums[j]
+            out[2 * j + 1] = second[j]
+    else:
+        for r in range(rows):
+            for j in range(length):
+                out[rows * j + r] = sums[r * lds + j]
+
+
+cdef inline void spread_row(const real* sums, int64_t lds, int64_t length, int64_t rows, int64_t first, int64_t size,
+                            real* out) noexcept nogil:
+    """Interleave to out[first ..], of which only 0 .. size exists."""
+    cdef real part[MOST * MAX_TILE]
+    cdef int64_t low = max(-first, <int64_t>0), high = min(length * rows, size - first)
+    if low == 0 and high == length * rows:
+        interleave(sums, lds, length, rows, out + first)
+    elif low < high:
+        interleave(sums, lds, length, rows, &part[0])
+        memcpy(out + first + low, &part[low], (high - low) * sizeof(real))
+
+
+cdef inline void spread_phases(const Geometry* g, const Columns* c, int64_t column, int64_t columns, int64_t channels,
+                               const real* sums, int64_t lds, real* out) noexcept nogil:
+    """Sums of cells column .. column+columns, rows (c, r), to their places in `channels` image planes."""
+    cdef int64_t at[MAX_RANK]
+    cdef int64_t rest = column, done = 0, length, outer, r, u, offset, size, channel, phases = residues(g)
+    cdef int i, last = g.rank - 1
+    cdef bint inside
+    for i in range(last, -1, -1):
+        at[i] = rest % c.count[i]
+        rest //= c.count[i]
+    while done < columns:
+        length = min(c.count[last] - at[last], columns - done)
+        for outer in range(phases // g.stride[last]):
+            r, offset, size, inside = outer, 0, g.inp[last], True
+            for i in range(last - 1, -1, -1):
+                u = (at[i] + g.pad[i] // g.stride[i]) * g.stride[i] + r % g.stride[i] - g.pad[i]
+                r //= g.stride[i]
+                inside = inside and 0 <= u < g.inp[i]
+                offset += u * size
+                size *= g.inp[i]
+            if inside:
+                u = (at[last] + g.pad[last] // g.stride[last]) * g.stride[last] - g.pad[last]
+                for channel in range(channels):
+                    spread_row(sums + (channel * phases + outer * g.stride[last]) * lds + done, lds, length,
+                               g.stride[last], u, g.inp[last], out + channel * g.cells + offset)
+        done += length
+        at[last] = 0
+        for i in range(last - 1, -1, -1):
+            at[i] += 1
+            if at[i] < c.count[i]:
+                break
+            at[i] = 0
