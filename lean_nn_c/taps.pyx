@@ -49,7 +49,7 @@ from lean_nn_c.threads cimport threads_for
 cdef enum:
     PRIVATE = 131072        # bytes of a group's planes that a thread fills for itself
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
-    GATHERED = 16           # strips whose sums are collected before they are spread
+    GATHERED = 16           # strips whose sums are collected, if they consist of several blocks, before they are spread
 
 
 # --- many rows: panels and strips ---
@@ -113,8 +113,9 @@ cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a
     cdef real* sums = strip + BLOCK * c.width
     cdef Strip s
     cdef Block k
-    cdef int64_t cells = cells_of(c), strips = (cells + c.width - 1) // c.width, lds = (stop - first) * c.width
-    cdef int64_t block, index, sample, column, columns, vectors
+    cdef int64_t cells = cells_of(c), strips = (cells + c.width - 1) // c.width
+    cdef int64_t block, index, sample, column, columns, vectors, lds = c.width * (stop - first if t.blocks > 1 else 1)
+    cdef real* to
     cdef bint dense = is_dense(c)
     memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
     for block in range(t.blocks):
@@ -127,20 +128,18 @@ cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a
                 strip_of(c, t, &k, planes + sample * p_sample, column, columns, columns, rows, <const real*>scratch, strip,
                          bias + m0 if bias != NULL else NULL, block > 0,
                          out + sample * out_sample + m0 * ldo + c.dest + column, ldo)
-            else:
-                vectors = (columns + lanes(a) - 1) // lanes(a) * lanes(a)
-                strip_of(c, t, &k, planes + sample * p_sample, column, columns, vectors, rows, <const real*>scratch, strip,
-                         <const real*>NULL, block > 0, sums + (index - first) * c.width, lds)
-    if not dense:
-        for index in range(first, stop):
-            sample, column = index // strips, index % strips * c.width
-            cut(c, column, min(c.width, cells - column), &s)
-            spread(c, &s, rows, <const real*>sums + (index - first) * c.width, lds,
-                   out + sample * out_sample + m0 * ldo, ldo)
+                continue
+            vectors = (columns + lanes(a) - 1) // lanes(a) * lanes(a)
+            to = sums + ((index - first) * c.width if t.blocks > 1 else 0)
+            strip_of(c, t, &k, planes + sample * p_sample, column, columns, vectors, rows, <const real*>scratch, strip,
+                     <const real*>NULL, block > 0, to, lds)
+            if block == t.blocks - 1:
+                cut(c, column, columns, &s)
+                spread(c, &s, rows, <const real*>to, lds, out + sample * out_sample + m0 * ldo, ldo)
 
 
 cdef int64_t scratch_of(int64_t rows, int64_t width, int64_t strips) noexcept nogil:
-    """Values that `packed` needs for so many rows, and strips whose sums it collects."""
+    """Values that so many rows need, and strips whose sums are collected."""
     return whole_lines(panels_size(rows, BLOCK) + BLOCK * width + rows * strips * width)
 
 
@@ -149,9 +148,10 @@ cdef void phased(const Geometry* g, const Columns* c, const Taps* t, const int64
                  real* scratch) noexcept nogil:
     """conv_input for channels c0..c1 of a group, strips first..stop, all residues of the stride (_phases.pxd)."""
     cdef int64_t rows = (c1 - c0) * residues(g), cells = cells_of(c), strips = (cells + c.width - 1) // c.width
-    cdef int64_t lds = (stop - first) * c.width, block, index, column, columns, vectors
+    cdef int64_t block, index, column, columns, vectors, lds = c.width * (stop - first if t.blocks > 1 else 1)
     cdef real* strip = scratch + panels_size(rows, BLOCK)
     cdef real* sums = strip + BLOCK * c.width
+    cdef real* to
     cdef Block k
     memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
     for block in range(t.blocks):
@@ -161,12 +161,12 @@ cdef void phased(const Geometry* g, const Columns* c, const Taps* t, const int64
             column = index % strips * c.width
             columns = min(c.width, cells - column)
             vectors = (columns + lanes(w) - 1) // lanes(w) * lanes(w)
+            to = sums + ((index - first) * c.width if t.blocks > 1 else 0)
             strip_of(c, t, &k, planes + index // strips * p_sample, column, columns, vectors, rows, <const real*>scratch,
-                     strip, <const real*>NULL, block > 0, sums + (index - first) * c.width, lds)
-    for index in range(first, stop):
-        column = index % strips * c.width
-        spread_phases(g, c, column, min(c.width, cells - column), c1 - c0, <const real*>sums + (index - first) * c.width,
-                      lds, out + (index // strips * g.c + c0) * g.cells)
+                     strip, <const real*>NULL, block > 0, to, lds)
+            if block == t.blocks - 1:
+                spread_phases(g, c, column, columns, c1 - c0, <const real*>to, lds,
+                              out + (index // strips * g.c + c0) * g.cells)
 
 
 # --- who computes what ---
@@ -203,9 +203,10 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
         s = split_work(samples * groups, m, m, m, c.tiles, 16, threads)
         units = samples * groups * s.m * s.t
     else:
-        s = split_work(groups, m, most_rows(a), 24, strips, 64 if dense else GATHERED, threads)
+        s = split_work(groups, m, most_rows(a), 24, strips, 64 if dense or t.blocks == 1 else GATHERED, threads)
         units = groups * s.m * s.t
-        size = scratch_of((m + s.m - 1) // s.m, c.width, 0 if dense else (strips + s.t - 1) // s.t)
+        size = scratch_of((m + s.m - 1) // s.m, c.width,
+                          0 if dense else 1 if t.blocks == 1 else (strips + s.t - 1) // s.t)
         memory = <real*>malloc((threads * size + SPARE_LINE) * sizeof(real))
         if memory == NULL:
             return NO_MEMORY
@@ -451,8 +452,8 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
         room = whole_lines(samples * g.o * p.channel + MAX_TILE)
     strips = (cells_of(&c) + c.width - 1) // c.width * samples
     s = split_work(g.groups, g.cg, max(most_rows(w) // phases, <int64_t>1), max(24 // phases, <int64_t>1), strips,
-                   GATHERED, threads)
-    size = scratch_of((g.cg + s.m - 1) // s.m * phases, c.width, (strips + s.t - 1) // s.t)
+                   64 if t.blocks == 1 else GATHERED, threads)
+    size = scratch_of((g.cg + s.m - 1) // s.m * phases, c.width, 1 if t.blocks == 1 else (strips + s.t - 1) // s.t)
     memory = <real*>malloc((room + threads * size + SPARE_LINE) * sizeof(real))
     if memory == NULL:
         free(place)
