@@ -46,12 +46,14 @@ DIRECTIVES = {
 }
 # No -ffast-math: NaN, infinities and the order of sums are part of what the kernels promise.
 # The wheel stays under 2 MB: -O2 with loops vectorised by default; -O3 for the loops that it makes faster, on the level
-# that most machines have; small code for what runs once per process, and for the machines from before 2013 (v2).
+# that most machines have (v3); small code for what is not a hot loop, for the machines from before 2013 (v2), and for the
+# memory-bound kernels of v4, whose plain loops are half the size and vectorised all the same.
 PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
 FAST = PLAIN if DEBUG else ["-O3"]
-SMALL = PLAIN if DEBUG else ["-Os"]
+SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight", "winograd")}
-COLD = {"_cyutility", "build_info", "precision", "threads"}
+COLD = {"_cyutility", "build_info", "executor", "index", "move", "precision", "step", "threads"}
+COLD |= {f"x86_64_v4.{name}" for name in ("conv", "elementwise", "pool_smooth", "reduce")}
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:
     COMPILE_ARGS += ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
