@@ -23,7 +23,7 @@ With u = 2⁻²⁴ for float32 and 2⁻⁵³ for float64, y the exact result for
 - **γₙ·Σ|terms|**: |ŷ − y| ≤ γₙ·p(|args|), where p is the primitive itself and γₙ = n·u / (1 − n·u): the classical
   bound of a sum of n products, in whatever order it is formed. n is in the last column. (A product that underflows
   adds less than the smallest positive number of the type.)
-- **another formula**: |ŷ − y| is at most its value. K counts the roundings of a sum; where it is not given, it is about 30
+- **another formula**: |ŷ − y| is at most its value. K counts the roundings of a sum; where it is not given, it is about 45
   and grows with the sum's length divided by 512 (`lean_nn/ops/norm.py`).
 
 Sums and products have a fixed order, which depends on the shapes alone. So the bits are the same on every run, for

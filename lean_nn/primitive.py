@@ -21,6 +21,8 @@ The rules of one argument, forward and reverse, have the same form::
     jvp[i](t, y, *args, **params)     the change of the output(s) when argument i moves by t
     vjp[i](g, y, *args, **params)     what argument i gets when the output(s) are weighted by g
 
+Where the cotangents of several arguments share work, ``vjp=Joint(rule)`` gives them together.
+
 `y` is the output (None unless `saves_output`); with several outputs `g`, `y` and the result of a forward
 rule are tuples. ``linear=(0, 1)`` says that the primitive is linear in these arguments one at a time: their
 forward rule is the primitive itself with the argument replaced. A primitive that only looks at its argument
@@ -43,10 +45,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lean_nn_c.engine import NONDIFF, GraphError, Primitive
+from lean_nn_c.engine import NONDIFF, GraphError, Joint, Primitive
 
 __all__ = [
-    "NONDIFF", "Aval", "Backend", "Exact", "Gamma", "GraphError", "Primitive", "Ulps", "Within",
+    "NONDIFF", "Aval", "Backend", "Exact", "Gamma", "GraphError", "Joint", "Primitive", "Ulps", "Within",
     "check_same_float", "evaluate", "get", "primitive", "register_backend", "registry",
 ]
 

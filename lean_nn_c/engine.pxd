@@ -9,6 +9,10 @@ cdef class Primitive:
     cdef readonly Py_ssize_t outputs
 
 
+cdef class Joint:
+    cdef readonly object rule
+
+
 cdef class Node:
     cdef readonly int64_t id
     cdef readonly Primitive prim

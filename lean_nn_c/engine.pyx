@@ -77,6 +77,16 @@ cdef class _NonDifferentiable:
         return "NONDIFF"
 
 
+cdef class Joint:
+    """A reverse rule for all arguments at once, where their cotangents share work.
+
+    ``rule(wanted, g, y, *args, **params)`` gives a tuple, a cotangent for each argument that `wanted` names.
+    """
+
+    def __init__(self, rule):
+        self.rule = rule
+
+
 NONDIFF = _NonDifferentiable()
 CONSTANT = 1 << 63  # in a mask: a number or array that only this operation has seen, so nobody can ask about it
 

@@ -12,26 +12,20 @@ def logsumexp(x: _Array, out: _Array, outer: int, n: int, inner: int) -> None: .
 def softmax(x: _Array, out: _Array, outer: int, n: int, inner: int) -> None: ...
 def log_softmax(x: _Array, out: _Array, outer: int, n: int, inner: int) -> None: ...
 def standardize(
-    x: _Array, z: _Array, mean: _Array, rstd: _Array, A: int, G: int, B: int, eps: float
+    x: _Array, w: _Array | None, b: _Array | None, y: _Array, mean: _Array, rstd: _Array, A: int, G: int, B: int, eps: float
 ) -> None: ...
-def standardize_tangent(
+def standardize_slope(
     t: _Array,
-    z: _Array,
+    x: _Array,
+    mean: _Array | None,
     rstd: _Array,
-    z_dot: _Array,
-    mean_dot: _Array,
-    rstd_dot: _Array,
-    A: int,
-    G: int,
-    B: int,
-) -> None: ...
-def standardize_transpose(
-    g_z: _Array,
-    g_mean: _Array,
-    g_rstd: _Array,
-    z: _Array,
-    rstd: _Array,
-    x_bar: _Array,
+    w: _Array | None,
+    g_mean: _Array | None,
+    g_rstd: _Array | None,
+    out: _Array,
+    first: _Array | None,
+    second: _Array | None,
+    tangents: bool,
     A: int,
     G: int,
     B: int,

@@ -1,7 +1,7 @@
 """Reductions: sums over any axes, extremes, logsumexp, softmax, standardisation.
 
 Arrays are C-contiguous, float32 or float64, and seen as (outer, n, inner), reduced over n; `standardize` sees
-(A, G, B). The loops are in ``_sums.pxd``, ``_softmax.pxd`` and ``_standard.pxd``; here: dtype, tasks, threads.
+(A, G, B). The loops are in ``_sums.pxd``, ``_softmax.pxd`` and ``standard.h``; here: dtype, tasks, threads.
 A task is fixed by the shape and written by one thread, so the bits do not depend on the number of threads.
 """
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from lean_nn_c._arrays cimport need, single
 from lean_nn_c._softmax cimport LOG_SOFTMAX, LOGSUMEXP, SOFTMAX, Kind, one_line, some_lines
-from lean_nn_c._standard cimport standardize_group, tangent_group, transpose_group
 from lean_nn_c._sums cimport COLUMNS, column_sum, row_sum
 from lean_nn_c._types cimport real
 from lean_nn_c.threads cimport threads_for
@@ -275,112 +274,99 @@ def log_softmax(cnp.ndarray x not None, cnp.ndarray out not None, Py_ssize_t out
 # ------------------------------------------------------------------------------------------- standardise
 
 
-cdef void standardize_all(const real* x, real* z, real* mean, real* rstd, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B,
-                          double eps) noexcept nogil:
-    cdef Py_ssize_t g
-    cdef int threads = threads_for(A * G * B * 4)
+cdef extern from "standard.h" nogil:
+    ctypedef struct lnn_standard:
+        Py_ssize_t A, G, B
+        double eps
+        const void* x
+        const void* t
+        const void* mean
+        const void* rstd
+        const void* w
+        const void* b
+        const void* g_mean
+        const void* g_rstd
+        void* y
+        void* first
+        void* second
+        int tangents
+    ctypedef void (*lnn_standard_unit)(const lnn_standard*, Py_ssize_t) noexcept nogil
+    Py_ssize_t lnn_standard_units(Py_ssize_t, Py_ssize_t)
+    void lnn_standardize_f32(const lnn_standard*, Py_ssize_t)
+    void lnn_standardize_f64(const lnn_standard*, Py_ssize_t)
+    void lnn_slope_f32(const lnn_standard*, Py_ssize_t)
+    void lnn_slope_f64(const lnn_standard*, Py_ssize_t)
+
+
+cdef void* pointer(cnp.ndarray x, int kind, Py_ssize_t size, bint writes) except? NULL:
+    """The data of `x`, checked; NULL for None."""
+    if x is None:
+        return NULL
+    need(x, kind, size, writes)
+    return cnp.PyArray_DATA(x)
+
+
+cdef void run_units(lnn_standard_unit f, const lnn_standard* job, Py_ssize_t work) noexcept nogil:
+    cdef Py_ssize_t unit, units = lnn_standard_units(job.G, job.B)
+    cdef int threads = threads_for(work)
     if threads == 1:
-        for g in range(G):
-            standardize_group(x + g * B, z + g * B, mean + g, rstd + g, eps, A, G * B, B)
+        for unit in range(units):
+            f(job, unit)
         return
-    for g in prange(G, num_threads=threads, schedule="static"):
-        standardize_group(x + g * B, z + g * B, mean + g, rstd + g, eps, A, G * B, B)
+    for unit in prange(units, num_threads=threads, schedule="static"):
+        f(job, unit)
 
 
-cdef void tangent_all(const real* t, const real* z, const real* rstd, real* z_dot, real* mean_dot, real* rstd_dot,
-                      Py_ssize_t A, Py_ssize_t G, Py_ssize_t B) noexcept nogil:
-    cdef Py_ssize_t g
-    cdef int threads = threads_for(A * G * B * 4)
-    if threads == 1:
-        for g in range(G):
-            tangent_group(t + g * B, z + g * B, rstd[g], z_dot + g * B, mean_dot + g, rstd_dot + g, A, G * B, B)
-        return
-    for g in prange(G, num_threads=threads, schedule="static"):
-        tangent_group(t + g * B, z + g * B, rstd[g], z_dot + g * B, mean_dot + g, rstd_dot + g, A, G * B, B)
+cdef int launch(lnn_standard_unit f, lnn_standard* job) except -1:
+    cdef Py_ssize_t work = job.A * job.G * job.B * 4
+    if work == 0:
+        return 0
+    if work < KEEP_GIL:
+        run_units(f, job, work)
+        return 0
+    with nogil:
+        run_units(f, job, work)
+    return 0
 
 
-cdef void transpose_all(const real* g_z, const real* g_mean, const real* g_rstd, const real* z, const real* rstd,
-                        real* x_bar, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B) noexcept nogil:
-    cdef Py_ssize_t g
-    cdef int threads = threads_for(A * G * B * 4)
-    if threads == 1:
-        for g in range(G):
-            transpose_group(g_z + g * B, g_mean[g], g_rstd[g], z + g * B, rstd[g], x_bar + g * B, A, G * B, B)
-        return
-    for g in prange(G, num_threads=threads, schedule="static"):
-        transpose_group(g_z + g * B, g_mean[g], g_rstd[g], z + g * B, rstd[g], x_bar + g * B, A, G * B, B)
-
-
-def standardize(cnp.ndarray x not None, cnp.ndarray z not None, cnp.ndarray mean not None, cnp.ndarray rstd not None,
-                Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double eps):
-    """z = (x − mean)·rstd per g of (A, G, B), rstd = 1/√(variance + eps)."""
+def standardize(cnp.ndarray x not None, cnp.ndarray w, cnp.ndarray b, cnp.ndarray y not None, cnp.ndarray mean not None,
+                cnp.ndarray rstd not None, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double eps):
+    """y = w·(x − mean)·rstd + b per g of (A, G, B), rstd = 1/√(variance + eps); w and b may be None."""
+    cdef lnn_standard job
     cdef bint f32 = single(x)
     cdef int kind = cnp.PyArray_TYPE(x)
+    cdef Py_ssize_t size = A * G * B
     extents(A, G, B)
-    need(x, kind, A * G * B, False)
-    need(z, kind, A * G * B, True)
-    need(mean, kind, G, True)
-    need(rstd, kind, G, True)
-    cdef const void* px = cnp.PyArray_DATA(x)
-    cdef void* pz = cnp.PyArray_DATA(z)
-    cdef void* pm = cnp.PyArray_DATA(mean)
-    cdef void* pr = cnp.PyArray_DATA(rstd)
-    with nogil:
-        if f32:
-            standardize_all(<const float*>px, <float*>pz, <float*>pm, <float*>pr, A, G, B, eps)
-        else:
-            standardize_all(<const double*>px, <double*>pz, <double*>pm, <double*>pr, A, G, B, eps)
+    job.A, job.G, job.B, job.eps = A, G, B, eps
+    job.x, job.y = pointer(x, kind, size, False), pointer(y, kind, size, True)
+    job.w, job.b = pointer(w, kind, G, False), pointer(b, kind, G, False)
+    job.first, job.second = pointer(mean, kind, G, True), pointer(rstd, kind, G, True)
+    if A * B == 0:
+        mean.fill(np.nan)
+        rstd.fill(np.nan)
+    launch(lnn_standardize_f32 if f32 else lnn_standardize_f64, &job)
 
 
-def standardize_tangent(cnp.ndarray t not None, cnp.ndarray z not None, cnp.ndarray rstd not None,
-                        cnp.ndarray z_dot not None, cnp.ndarray mean_dot not None, cnp.ndarray rstd_dot not None,
-                        Py_ssize_t A, Py_ssize_t G, Py_ssize_t B):
-    """How z, mean and rstd move when x moves by t."""
+def standardize_slope(cnp.ndarray t not None, cnp.ndarray x not None, cnp.ndarray mean, cnp.ndarray rstd not None,
+                      cnp.ndarray w, cnp.ndarray g_mean, cnp.ndarray g_rstd, cnp.ndarray out not None, cnp.ndarray first,
+                      cnp.ndarray second, bint tangents, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B):
+    """out = w·rstd·(t − m(t) − z·m(z·t)) + (g_mean − g_rstd·rstd²·z)/n, z = (x − mean)·rstd, or x where mean is None.
+
+    w, g_mean and g_rstd may be None. first and second, unless None: Σ t and Σ t·z per group, or with `tangents`
+    m(t) and −rstd²·m(z·t).
+    """
+    cdef lnn_standard job
     cdef bint f32 = single(t)
     cdef int kind = cnp.PyArray_TYPE(t)
+    cdef Py_ssize_t size = A * G * B
     extents(A, G, B)
-    for x in (t, z):
-        need(x, kind, A * G * B, False)
-    need(rstd, kind, G, False)
-    need(z_dot, kind, A * G * B, True)
-    need(mean_dot, kind, G, True)
-    need(rstd_dot, kind, G, True)
-    cdef const void* pt = cnp.PyArray_DATA(t)
-    cdef const void* pz = cnp.PyArray_DATA(z)
-    cdef const void* pr = cnp.PyArray_DATA(rstd)
-    cdef void* dz = cnp.PyArray_DATA(z_dot)
-    cdef void* dm = cnp.PyArray_DATA(mean_dot)
-    cdef void* dr = cnp.PyArray_DATA(rstd_dot)
-    with nogil:
-        if f32:
-            tangent_all(<const float*>pt, <const float*>pz, <const float*>pr, <float*>dz, <float*>dm, <float*>dr, A, G, B)
-        else:
-            tangent_all(<const double*>pt, <const double*>pz, <const double*>pr, <double*>dz, <double*>dm, <double*>dr,
-                        A, G, B)
-
-
-def standardize_transpose(cnp.ndarray g_z not None, cnp.ndarray g_mean not None, cnp.ndarray g_rstd not None,
-                          cnp.ndarray z not None, cnp.ndarray rstd not None, cnp.ndarray x_bar not None,
-                          Py_ssize_t A, Py_ssize_t G, Py_ssize_t B):
-    """What x gets when z, mean and rstd are weighted by g_z, g_mean and g_rstd."""
-    cdef bint f32 = single(g_z)
-    cdef int kind = cnp.PyArray_TYPE(g_z)
-    extents(A, G, B)
-    for x in (g_z, z):
-        need(x, kind, A * G * B, False)
-    for x in (g_mean, g_rstd, rstd):
-        need(x, kind, G, False)
-    need(x_bar, kind, A * G * B, True)
-    cdef const void* pg = cnp.PyArray_DATA(g_z)
-    cdef const void* pm = cnp.PyArray_DATA(g_mean)
-    cdef const void* ps = cnp.PyArray_DATA(g_rstd)
-    cdef const void* pz = cnp.PyArray_DATA(z)
-    cdef const void* pr = cnp.PyArray_DATA(rstd)
-    cdef void* px = cnp.PyArray_DATA(x_bar)
-    with nogil:
-        if f32:
-            transpose_all(<const float*>pg, <const float*>pm, <const float*>ps, <const float*>pz, <const float*>pr,
-                          <float*>px, A, G, B)
-        else:
-            transpose_all(<const double*>pg, <const double*>pm, <const double*>ps, <const double*>pz, <const double*>pr,
-                          <double*>px, A, G, B)
+    job.A, job.G, job.B, job.eps, job.tangents = A, G, B, 0, tangents
+    job.t, job.x, job.y = pointer(t, kind, size, False), pointer(x, kind, size, False), pointer(out, kind, size, True)
+    job.mean, job.rstd, job.w = pointer(mean, kind, G, False), pointer(rstd, kind, G, False), pointer(w, kind, G, False)
+    job.g_mean, job.g_rstd = pointer(g_mean, kind, G, False), pointer(g_rstd, kind, G, False)
+    job.first, job.second = pointer(first, kind, G, True), pointer(second, kind, G, True)
+    if A * B == 0:
+        for sums in (first, second):
+            if sums is not None:
+                sums.fill(np.nan if tangents else 0)
+    launch(lnn_slope_f32 if f32 else lnn_slope_f64, &job)

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from libc.stdint cimport uint64_t
 
-from lean_nn_c.engine cimport Box, Node, Primitive, new_box
+from lean_nn_c.engine cimport Box, Joint, Node, Primitive, new_box
 
 from lean_nn_c.engine import NONDIFF, GraphError
 
@@ -56,7 +56,11 @@ cdef object cotangent_for(Node node, Py_ssize_t argnum, object rule, object g, o
         arguments = (g, y) + node.inputs
     else:
         arguments = (argnum, g, y) + node.inputs
-    result = rule(*arguments, **node.params) if node.params else rule(*arguments)
+    return checked(node, argnum, rule(*arguments, **node.params) if node.params else rule(*arguments))
+
+
+cdef object checked(Node node, Py_ssize_t argnum, object result):
+    """A rule's result, refused unless it is like the argument."""
     if not isinstance(result, Box) or (<Box>result).data.shape != (<Box>node.inputs[argnum]).data.shape:
         got = (<Box>result).data.shape if isinstance(result, Box) else type(result).__name__
         raise GraphError(f"{node.prim.name}: the reverse rule of argument {argnum} returns that argument's shape "
@@ -118,8 +122,6 @@ cdef class Sweep:
             slot[box.index] = g if slot[box.index] is None else add(slot[box.index], g)
 
     cdef object visit(self, Node node):
-        cdef Py_ssize_t argnum
-        cdef Box box
         if node.inputs is None:
             raise GraphError(f"backward: the values saved by node {node.id} ({node.prim.name}) were freed by an earlier "
                              f"backward; got a second one; pass retain_graph=True to the first")
@@ -127,14 +129,32 @@ cdef class Sweep:
         if node.id in self.inner:
             self.inner[node.id] = g
         y = outputs_of(node)
+        if type(node.prim.vjp) is Joint:
+            self.visit_jointly(node, g, y)
+        else:
+            self.visit_each(node, g, y)
+        if not self.keep and node.mask == self.bit:  # nobody else may come back to it
+            node.inputs = node.saved = None
+
+    cdef object visit_jointly(self, Node node, object g, object y):
+        cdef Py_ssize_t argnum
+        wanted = tuple([self.wants(<Box>box) for box in node.inputs])
+        if True not in wanted:
+            return
+        found = (<Joint>node.prim.vjp).rule(wanted, g, y, *node.inputs, **node.params)
+        for argnum in range(len(node.inputs)):
+            if wanted[argnum]:
+                self.deliver(<Box>node.inputs[argnum], checked(node, argnum, found[argnum]))
+
+    cdef object visit_each(self, Node node, object g, object y):
+        cdef Py_ssize_t argnum
+        cdef Box box
         for argnum in range(len(node.inputs)):
             box = <Box>node.inputs[argnum]
             if self.wants(box):
                 rule = rule_of(node.prim, argnum)
                 if rule is not NONDIFF:
                     self.deliver(box, cotangent_for(node, argnum, rule, g, y))
-        if not self.keep and node.mask == self.bit:  # nobody else may come back to it
-            node.inputs = node.saved = None
 
     cdef object run(self):
         while self.heap:

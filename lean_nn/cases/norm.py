@@ -42,6 +42,26 @@ def _cotangents(shape: Shape, axes: Shape) -> Make:
     return make
 
 
+def _affine(shape: Shape, axes: Shape) -> Make:
+    def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
+        group = _statistics(shape, axes)
+        return normal(rng, dtype, *shape), normal(rng, dtype, *group), normal(rng, dtype, *group)
+
+    return make
+
+
+def _with_statistics(shape: Shape, axes: Shape, cotangents: bool) -> Make:
+    """t (with the cotangents of the statistics), x, w, and statistics in general position."""
+
+    def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
+        group = _statistics(shape, axes)
+        extra = [normal(rng, dtype, *group) for _ in range(2 * cotangents)]
+        x, w, mean = normal(rng, dtype, *shape), normal(rng, dtype, *group), normal(rng, dtype, *group)
+        return normal(rng, dtype, *shape), *extra, x, w, mean, uniform(rng, dtype, 0.5, 2.0, *group)
+
+    return make
+
+
 def _data(shape: Shape) -> Make:
     return lambda rng, dtype: (normal(rng, dtype, *shape),)
 
@@ -53,6 +73,17 @@ STANDARD = [
         Case(label, "standardize", _data(shape), {"axes": axes, "eps": 1e-5}),
         Case(label, "standardize_tangent", _tangent(shape, axes), {"axes": axes}),
         Case(label, "standardize_transpose", _cotangents(shape, axes), {"axes": axes}),
+    )
+]
+
+
+NORMALIZE = [
+    case
+    for label, shape, axes in (*GEOMETRY, ("one element", (1, 1), (0,)))
+    for case in (
+        Case(label, "normalize", _affine(shape, axes), {"axes": axes, "eps": 0.5 if shape == (1, 1) else 1e-5}),
+        Case(label, "normalize_tangent", _with_statistics(shape, axes, False), {"axes": axes}),
+        Case(label, "normalize_transpose", _with_statistics(shape, axes, True), {"axes": axes}),
     )
 ]
 
@@ -93,4 +124,4 @@ LOOK_UPS = [
     Case("weights", "unpick", _put((prod((3, 3)),), 4), {"axis": 0, "size": 4, "ignore": -100}),
 ]
 
-CASES = [*STANDARD, *DROPOUT, *LOOK_UPS]
+CASES = [*STANDARD, *NORMALIZE, *DROPOUT, *LOOK_UPS]

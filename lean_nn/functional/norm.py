@@ -1,4 +1,4 @@
-"""Normalisations, all one primitive (`standardize`) over different axes, then scaled and shifted; and dropout."""
+"""Normalisations, all of one family (`standardize`) over different axes, scaled and shifted; and dropout."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.convert import as_tensor, assign, zeros
+from lean_nn.convert import as_tensor, assign, scalar_array, zeros
 from lean_nn.ops.dropout import dropout as dropout_primitive
-from lean_nn.ops.elementwise import add, div, mul, relu_gate, sqrt, sub
+from lean_nn.ops.elementwise import add, div, mul, neg, relu_gate, sqrt, sub
 from lean_nn.ops.norm import standardize
+from lean_nn.ops.normalize import normalize
 from lean_nn.ops.shape import reshape
 from lean_nn.primitive import GraphError
 from lean_nn_c import engine
@@ -24,11 +25,15 @@ Tensor = Any
 def _affine(op: str, z: Tensor, weight: Any, bias: Any, own: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
     """``z·weight + bias``, both of shape `own`, seen as `shape`."""
     for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and tuple(np.shape(_data(value))) != own:
-            raise ValueError(f"{op}: {name} has shape {own}; got {np.shape(_data(value))}; give one number per feature")
+        _check_features(op, name, value, own)
     if weight is not None:
         z = mul(z, reshape(as_tensor(weight, op=op), shape=shape))
     return z if bias is None else add(z, reshape(as_tensor(bias, op=op), shape=shape))
+
+
+def _check_features(op: str, name: str, value: Any, own: tuple[int, ...]) -> None:
+    if value is not None and tuple(np.shape(_data(value))) != own:
+        raise ValueError(f"{op}: {name} has shape {own}; got {np.shape(_data(value))}; give one number per feature")
 
 
 def _data(value: Any) -> Any:
@@ -87,14 +92,24 @@ def batch_norm(
     x = as_tensor(x, op="batch_norm")
     channels = _channels("batch_norm", x)
     shape = (1, channels, *(1,) * (x.ndim - 2))
-    if training:
-        z = _by_batch(x, running_mean, running_var, momentum, eps)
-    else:
-        z = _by_running(x, running_mean, running_var, shape, eps)
-    return _affine("batch_norm", z, weight, bias, (channels,), shape)
+    for name, value in (("weight", weight), ("bias", bias)):
+        _check_features("batch_norm", name, value, (channels,))
+    if not training:
+        return _by_running(x, running_mean, running_var, weight, bias, shape, eps)
+    w, b = (_vector(value, start, x, shape) for value, start in ((weight, 1.0), (bias, 0.0)))
+    return _by_batch(x, w, b, running_mean, running_var, momentum, eps)
 
 
-def _by_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: float, eps: float) -> Tensor:
+def _vector(value: Any, default: float, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """weight or bias as an array of the statistics' shape."""
+    if value is None:
+        return as_tensor(np.full(shape, scalar_array(default, x.dtype)))
+    return reshape(as_tensor(value, op="batch_norm"), shape=shape)
+
+
+def _by_batch(
+    x: Tensor, w: Tensor, b: Tensor, running_mean: Any, running_var: Any, momentum: float, eps: float
+) -> Tensor:
     axes = (0, *range(2, x.ndim))
     n = x.size // x.shape[1] if x.shape[1] else 0
     if n == 1:
@@ -102,24 +117,27 @@ def _by_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: float, e
             f"batch_norm: more than one value per channel when training; got shape {x.shape}; "
             f"use a larger batch or training=False"
         )
-    z, mean, rstd = standardize(x, axes=axes, eps=float(eps))
+    y, mean, rstd = normalize(x, w, b, axes=axes, eps=float(eps))
     if n:
         mean, rstd = engine.wrap(mean.data), engine.wrap(rstd.data)
         _update(running_mean, mean, momentum)
         _update(running_var, mul(sub(div(1.0, mul(rstd, rstd)), eps), n / (n - 1)), momentum)
-    return z
+    return y
 
 
-def _by_running(x: Tensor, mean: Any, var: Any, shape: tuple[int, ...], eps: float) -> Tensor:
+def _by_running(
+    x: Tensor, mean: Any, var: Any, weight: Any, bias: Any, shape: tuple[int, ...], eps: float
+) -> Tensor:
+    """x·scale + (bias − mean·scale), scale = weight/√(var + eps): the short arrays first, then two passes over x."""
     if mean is None or var is None:
         raise ValueError("batch_norm: running statistics are needed when not training; got None; pass them or training=True")
     for name, value in (("running_mean", mean), ("running_var", var)):
-        if tuple(np.shape(_data(value))) != (shape[1],):
-            raise ValueError(
-                f"batch_norm: {name} has shape {(shape[1],)}; got {np.shape(_data(value))}; give one number per feature"
-            )
-    spread = sqrt(add(reshape(as_tensor(var), shape=shape), float(eps)))
-    return div(sub(x, reshape(as_tensor(mean), shape=shape)), spread)
+        _check_features("batch_norm", name, value, (shape[1],))
+    spread = sqrt(add(as_tensor(var), float(eps)))
+    scale = div(1.0 if weight is None else weight, spread)
+    shift = mul(as_tensor(mean), scale)
+    shift = neg(shift) if bias is None else sub(bias, shift)
+    return add(mul(x, reshape(scale, shape=shape)), reshape(shift, shape=shape))
 
 
 def layer_norm(

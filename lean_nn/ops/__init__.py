@@ -6,6 +6,7 @@
 ``broadcast``    sum and broadcast_to, each other's transpose
 ``reduce``       extremes with their winners; logsumexp, softmax, log_softmax
 ``norm``         standardize and its tangent, from which the normalisations are made
+``normalize``    the same with a factor and a term, fused: batch normalisation
 ``dropout``      seeded
 ``linear``       matmul
 ``loss``         look-ups that skip an ignored index

@@ -45,12 +45,12 @@ def spans(shape: Shape, axes: Shape) -> tuple[int, int, int] | None:
     return prod(shape[:first]), prod(shape[first:last]), prod(shape[last:])
 
 
-def _spans(shape: Shape, axes: Shape) -> tuple[int, int, int]:
+def spans_of(shape: Shape, axes: Shape) -> tuple[int, int, int]:
     found = spans(shape, axes)
     return found if found is not None else (0, 0, 0)  # `abstract` has refused that
 
 
-def _group(op: str, x: Aval, axes: Shape) -> Aval:
+def group_of(op: str, x: Aval, axes: Shape) -> Aval:
     """What is known of the statistics of x."""
     check_axes(op, x.shape, axes)
     if spans(x.shape, axes) is None:
@@ -58,26 +58,26 @@ def _group(op: str, x: Aval, axes: Shape) -> Aval:
     return Aval(without(x.shape, axes, True), x.dtype)
 
 
-def _check_like(op: str, name: str, got: Aval, shape: Shape) -> None:
+def check_like(op: str, name: str, got: Aval, shape: Shape) -> None:
     if got.shape != shape:
         raise ValueError(f"{op}: {name} has shape {shape}; got {got.shape}; pass what standardize returned")
 
 
-# --- bounds; K roundings per sum, see _standard.pxd ---
+# --- bounds; K roundings per sum, see standard.h ---
 
 
-def _sums(shape: Shape, axes: Shape) -> float:
-    outer, _, inner = _spans(shape, axes)
-    return 30 + outer * (1 + inner / 512) * 2.0**-20
+def roundings(shape: Shape, axes: Shape) -> float:
+    outer, _, inner = spans_of(shape, axes)
+    return 45 + outer * (1 + inner / 512) * 2.0**-20
 
 
 def _mean(x: Any, axes: Shape) -> Any:
     return x.mean(axes, keepdims=True)
 
 
-def _standardize_bound(u: float, x: Any, *, axes: Shape, eps: float) -> tuple[Any, Any, Any]:
+def standardize_bound(u: float, x: Any, *, axes: Shape, eps: float) -> tuple[Any, Any, Any]:
     """mean: K·u·mean|x| = e; rstd: r·(K·u + (r·e)²); z: both carried through (x − mean)·rstd, and 3 roundings."""
-    k = _sums(x.shape, axes)
+    k = roundings(x.shape, axes)
     if u < 1e-10:  # in double the partial sums are not wider than the data
         k += prod(x.shape[a] for a in axes) / 512 + x.shape[0]
     mean, r = _mean(x, axes), 1 / np.sqrt(x.var(axes, keepdims=True) + eps)
@@ -86,17 +86,17 @@ def _standardize_bound(u: float, x: Any, *, axes: Shape, eps: float) -> tuple[An
     return r * (e_mean + u * np.abs(x - mean)) + np.abs(x - mean) * e_r + 2 * u * np.abs(x - mean) * r, e_mean, e_r
 
 
-def _tangent_bound(u: float, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, Any, Any]:
+def tangent_bound(u: float, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, Any, Any]:
     """K·u·rstd·(|t| + mean|t| + |z|·mean|z·t|); the other two results K·u·mean|t| and K·u·rstd²·mean|z·t|."""
-    k = (_sums(t.shape, axes) + prod(t.shape[a] for a in axes) / 512 + t.shape[0]) * u
+    k = (roundings(t.shape, axes) + prod(t.shape[a] for a in axes) / 512 + t.shape[0]) * u
     t_mean, zt_mean = _mean(np.abs(t), axes), _mean(np.abs(z * t), axes)
     return k * np.abs(r) * (np.abs(t) + t_mean + np.abs(z) * zt_mean), k * t_mean, k * r * r * zt_mean
 
 
-def _transpose_bound(u: float, g: Any, g_mean: Any, g_rstd: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+def transpose_bound(u: float, g: Any, g_mean: Any, g_rstd: Any, z: Any, r: Any, *, axes: Shape) -> Any:
     """that of the tangent, and 8·u·(|mean's cotangent| + |rstd's|·rstd²·|z|)/n."""
     n = prod(g.shape[a] for a in axes)
-    own = _tangent_bound(u, g, z, r, axes=axes)[0]
+    own = tangent_bound(u, g, z, r, axes=axes)[0]
     return own + 8 * u * (np.abs(g_mean) + np.abs(g_rstd) * r * r * np.abs(z)) / n
 
 
@@ -105,12 +105,12 @@ def _transpose_bound(u: float, g: Any, g_mean: Any, g_rstd: Any, z: Any, r: Any,
 
 def _standardize_abstract(x: Aval, *, axes: Shape, eps: float) -> tuple[Aval, Aval, Aval]:
     check_float("standardize", x)
-    group = _group("standardize", x, axes)
+    group = group_of("standardize", x, axes)
     return x, group, group
 
 
 def _standardize_cpu(x: Any, *, out: tuple[Any, Any, Any], axes: Shape, eps: float) -> None:
-    kernels.standardize(x, *out, *_spans(x.shape, axes), eps)
+    kernels.standardize(x, None, None, *out, *spans_of(x.shape, axes), eps)
 
 
 standardize: Primitive = primitive(
@@ -122,60 +122,60 @@ standardize: Primitive = primitive(
     vjp=(lambda g, y, x, *, axes, eps: standardize_transpose(*g, y[0], y[2], axes=axes),),
     differentiable_out=(True, True, True),
     saves_output=True,
-    accuracy=Within(_standardize_bound),
+    accuracy=Within(standardize_bound),
 )
 
 
 # --- T ---
 
 
-def _mean_of(x: Any, axes: Shape) -> Any:
+def mean_of(x: Any, axes: Shape) -> Any:
     return div(total(x, axes=axes, keepdims=True), float(prod(x.shape[a] for a in axes)))
 
 
 def _centred(t: Any, z: Any, axes: Shape) -> Any:
     """t − m(t) − z·m(z·t)."""
-    return sub(sub(t, _mean_of(t, axes)), mul(z, _mean_of(mul(z, t), axes)))
+    return sub(sub(t, mean_of(t, axes)), mul(z, mean_of(mul(z, t), axes)))
 
 
 def _twisted(s: Any, t: Any, z: Any, r: Any, axes: Shape) -> Any:
     """−r·(s·m(z·t) + z·m(s·t)): how r·(t − m(t) − z·m(z·t)) moves when z moves by s."""
-    inner = add(mul(s, _mean_of(mul(z, t), axes)), mul(z, _mean_of(mul(s, t), axes)))
+    inner = add(mul(s, mean_of(mul(z, t), axes)), mul(z, mean_of(mul(s, t), axes)))
     return neg(mul(r, inner))
 
 
 def _tangent_abstract(t: Aval, z: Aval, rstd: Aval, *, axes: Shape) -> tuple[Aval, Aval, Aval]:
     op = "standardize_tangent"
     check_same_float(op, t, z, rstd)
-    group = _group(op, t, axes)
-    _check_like(op, "z", z, t.shape)
-    _check_like(op, "rstd", rstd, group.shape)
+    group = group_of(op, t, axes)
+    check_like(op, "z", z, t.shape)
+    check_like(op, "rstd", rstd, group.shape)
     return t, group, group
 
 
 def _tangent_cpu(t: Any, z: Any, rstd: Any, *, out: tuple[Any, Any, Any], axes: Shape) -> None:
-    kernels.standardize_tangent(t, z, rstd, *out, *_spans(t.shape, axes))
+    kernels.standardize_slope(t, z, None, rstd, None, None, None, *out, True, *spans_of(t.shape, axes))
 
 
-def _tangent_in_z(s: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, None, Any]:
-    return _twisted(s, t, z, r, axes), None, neg(mul(mul(r, r), _mean_of(mul(s, t), axes)))
+def tangent_in_z(s: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, None, Any]:
+    return _twisted(s, t, z, r, axes), None, neg(mul(mul(r, r), mean_of(mul(s, t), axes)))
 
 
-def _tangent_in_r(s: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, None, Any]:
-    return mul(s, _centred(t, z, axes)), None, mul(mul(mul(s, r), -2.0), _mean_of(mul(z, t), axes))
+def tangent_in_r(s: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, None, Any]:
+    return mul(s, _centred(t, z, axes)), None, mul(mul(mul(s, r), -2.0), mean_of(mul(z, t), axes))
 
 
-def _tangent_to_z(g: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+def tangent_to_z(g: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> Any:
     """−r·(g·m(z·t) + t·m(g·z)) − ḡ_r·r²·t/n."""
     n = float(prod(t.shape[a] for a in axes))
-    inner = add(mul(g[0], _mean_of(mul(z, t), axes)), mul(t, _mean_of(mul(g[0], z), axes)))
+    inner = add(mul(g[0], mean_of(mul(z, t), axes)), mul(t, mean_of(mul(g[0], z), axes)))
     return neg(add(mul(r, inner), mul(div(mul(mul(r, r), g[2]), n), t)))
 
 
-def _tangent_to_r(g: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+def tangent_to_r(g: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> Any:
     """Σ g·(t − m(t) − z·m(z·t)) − 2·r·ḡ_r·m(z·t)."""
     own = total(mul(g[0], _centred(t, z, axes)), axes=axes, keepdims=True)
-    return sub(own, mul(mul(mul(r, g[2]), 2.0), _mean_of(mul(z, t), axes)))
+    return sub(own, mul(mul(mul(r, g[2]), 2.0), mean_of(mul(z, t), axes)))
 
 
 standardize_tangent: Primitive = primitive(
@@ -184,14 +184,14 @@ standardize_tangent: Primitive = primitive(
     spec=spec.standardize_tangent,
     cpu=_tangent_cpu,
     linear=(0,),
-    jvp=(None, _tangent_in_z, _tangent_in_r),
+    jvp=(None, tangent_in_z, tangent_in_r),
     vjp=(
         lambda g, y, t, z, r, *, axes: standardize_transpose(*g, z, r, axes=axes),
-        _tangent_to_z,
-        _tangent_to_r,
+        tangent_to_z,
+        tangent_to_r,
     ),
     differentiable_out=(True, True, True),
-    accuracy=Within(_tangent_bound),
+    accuracy=Within(tangent_bound),
 )
 
 # --- Tᵀ ---
@@ -200,15 +200,16 @@ standardize_tangent: Primitive = primitive(
 def _transpose_abstract(g: Aval, g_mean: Aval, g_rstd: Aval, z: Aval, rstd: Aval, *, axes: Shape) -> Aval:
     op = "standardize_transpose"
     check_same_float(op, g, g_mean, g_rstd, z, rstd)
-    group = _group(op, g, axes)
-    _check_like(op, "z", z, g.shape)
+    group = group_of(op, g, axes)
+    check_like(op, "z", z, g.shape)
     for name, aval in (("g_mean", g_mean), ("g_rstd", g_rstd), ("rstd", rstd)):
-        _check_like(op, name, aval, group.shape)
+        check_like(op, name, aval, group.shape)
     return g
 
 
 def _transpose_cpu(g: Any, g_mean: Any, g_rstd: Any, z: Any, rstd: Any, *, out: Any, axes: Shape) -> None:
-    kernels.standardize_transpose(g, g_mean, g_rstd, z, rstd, out, *_spans(g.shape, axes))
+    sizes = spans_of(g.shape, axes)
+    kernels.standardize_slope(g, z, None, rstd, None, g_mean, g_rstd, out, None, None, False, *sizes)
 
 
 def _transpose_in_g(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
@@ -216,34 +217,34 @@ def _transpose_in_g(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *,
     return standardize_transpose(s, none, none, z, r, axes=axes)
 
 
-def _transpose_in_mean(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+def transpose_in_mean(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
     return broadcast_to(div(s, float(prod(g.shape[a] for a in axes))), shape=g.shape)
 
 
-def _transpose_in_rstd(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+def transpose_in_rstd(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
     return neg(mul(div(mul(s, mul(r, r)), float(prod(g.shape[a] for a in axes))), z))
 
 
-def _transpose_in_z(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+def transpose_in_z(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
     """−r·(s·m(z·g) + z·m(s·g)) − ḡ_r·r²·s/n."""
-    return add(_twisted(s, g, z, r, axes), _transpose_in_rstd(gr, y, g, gm, gr, s, r, axes=axes))
+    return add(_twisted(s, g, z, r, axes), transpose_in_rstd(gr, y, g, gm, gr, s, r, axes=axes))
 
 
-def _transpose_in_r(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+def transpose_in_r(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
     n = float(prod(g.shape[a] for a in axes))
     return sub(mul(s, _centred(g, z, axes)), mul(div(mul(mul(mul(gr, r), 2.0), s), n), z))
 
 
-def _transpose_to_z(h: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+def transpose_to_z(h: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
     """−r·(h·m(z·g) + g·m(h·z)) − ḡ_r·r²·h/n."""
-    inner = add(mul(h, _mean_of(mul(z, g), axes)), mul(g, _mean_of(mul(h, z), axes)))
-    return sub(_transpose_in_rstd(gr, y, g, gm, gr, h, r, axes=axes), mul(r, inner))
+    inner = add(mul(h, mean_of(mul(z, g), axes)), mul(g, mean_of(mul(h, z), axes)))
+    return sub(transpose_in_rstd(gr, y, g, gm, gr, h, r, axes=axes), mul(r, inner))
 
 
-def _transpose_to_r(h: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
+def transpose_to_r(h: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
     """Σ h·(g − m(g) − z·m(z·g)) − 2·ḡ_r·r·m(h·z)."""
     own = total(mul(h, _centred(g, z, axes)), axes=axes, keepdims=True)
-    return sub(own, mul(mul(mul(gr, r), 2.0), _mean_of(mul(h, z), axes)))
+    return sub(own, mul(mul(mul(gr, r), 2.0), mean_of(mul(h, z), axes)))
 
 
 standardize_transpose: Primitive = primitive(
@@ -251,13 +252,13 @@ standardize_transpose: Primitive = primitive(
     abstract=_transpose_abstract,
     spec=spec.standardize_transpose,
     cpu=_transpose_cpu,
-    jvp=(_transpose_in_g, _transpose_in_mean, _transpose_in_rstd, _transpose_in_z, _transpose_in_r),
+    jvp=(_transpose_in_g, transpose_in_mean, transpose_in_rstd, transpose_in_z, transpose_in_r),
     vjp=(
         lambda h, y, g, gm, gr, z, r, *, axes: standardize_tangent(h, z, r, axes=axes)[0],
-        lambda h, y, g, gm, gr, z, r, *, axes: _mean_of(h, axes),
-        lambda h, y, g, gm, gr, z, r, *, axes: neg(mul(mul(r, r), _mean_of(mul(z, h), axes))),
-        _transpose_to_z,
-        _transpose_to_r,
+        lambda h, y, g, gm, gr, z, r, *, axes: mean_of(h, axes),
+        lambda h, y, g, gm, gr, z, r, *, axes: neg(mul(mul(r, r), mean_of(mul(z, h), axes))),
+        transpose_to_z,
+        transpose_to_r,
     ),
-    accuracy=Within(_transpose_bound),
+    accuracy=Within(transpose_bound),
 )

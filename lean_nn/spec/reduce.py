@@ -206,6 +206,35 @@ def standardize_transpose(
     return x_bar
 
 
+def normalize(
+    x: ArrayLike, w: ArrayLike, b: ArrayLike, *, axes: Sequence[int], eps: float
+) -> tuple[Array, Array, Array]:
+    """``(w·z + b, mean, rstd)`` with ``(z, mean, rstd) = standardize(x)``; w and b have the statistics' shape."""
+    z, centre, rstd = standardize(x, axes=axes, eps=eps)
+    return as_array(w) * z + as_array(b), centre, rstd
+
+
+def normalize_tangent(
+    t: ArrayLike, x: ArrayLike, w: ArrayLike, mean: ArrayLike, rstd: ArrayLike, *, axes: Sequence[int]
+) -> tuple[Array, Array, Array]:
+    """`standardize_tangent` at ``z = (x − mean)·rstd``, its first result times w."""
+    z = (as_array(x) - as_array(mean)) * as_array(rstd)
+    z_dot, mean_dot, rstd_dot = standardize_tangent(t, z, rstd, axes=axes)
+    return as_array(w) * z_dot, mean_dot, rstd_dot
+
+
+def normalize_transpose(
+    g: ArrayLike, g_mean: ArrayLike, g_rstd: ArrayLike, x: ArrayLike, w: ArrayLike, mean: ArrayLike, rstd: ArrayLike,
+    *, axes: Sequence[int],
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """``(standardize_transpose(w·g, …), Σ g·z, Σ g)`` at ``z = (x − mean)·rstd``: what x, w and b get."""
+    g = as_array(g)
+    z = (as_array(x) - as_array(mean)) * as_array(rstd)
+    x_bar = standardize_transpose(as_array(w) * g, g_mean, g_rstd, z, rstd, axes=axes)
+    over = normal_axes("normalize_transpose", axes, g.ndim)
+    return x_bar, sum(g * z, axes=over, keepdims=True), sum(g, axes=over, keepdims=True)
+
+
 def _project(t: Array, z: Array, rstd: Array, t_mean: Array, zt_mean: Array, axes: Ints) -> Array:
     group, out = _groups(t.shape, axes), zeros(t.shape)
     for i in indices(t.shape):

@@ -218,21 +218,21 @@ def test_softmax_edges():
 def standardize(x, eps=1e-5):
     A, G, B = x.shape
     z, mean, rstd = np.empty_like(x), np.empty(G, x.dtype), np.empty(G, x.dtype)
-    reduce.standardize(x, z, mean, rstd, A, G, B, eps)
+    reduce.standardize(x, None, None, z, mean, rstd, A, G, B, eps)
     return z, mean, rstd
 
 
 def tangent(t, z, rstd):
     A, G, B = t.shape
     out = np.empty_like(t), np.empty(G, t.dtype), np.empty(G, t.dtype)
-    reduce.standardize_tangent(t, z, rstd, *out, A, G, B)
+    reduce.standardize_slope(t, z, None, rstd, None, None, None, *out, True, A, G, B)
     return out
 
 
 def transpose(g_z, g_mean, g_rstd, z, rstd):
     A, G, B = g_z.shape
     out = np.empty_like(g_z)
-    reduce.standardize_transpose(g_z, g_mean, g_rstd, z, rstd, out, A, G, B)
+    reduce.standardize_slope(g_z, z, None, rstd, None, g_mean, g_rstd, out, None, None, False, A, G, B)
     return out
 
 
@@ -276,11 +276,43 @@ def test_tangent_by_differences_and_transpose_by_adjoint(shape):
     np.testing.assert_allclose(left, (t * x_bar).sum(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(4, 3, 50), (7, 130, 1), (3, 2, 1100), (40, 5, 3), (2, 70, 64)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_factor_and_term_are_applied_in_the_same_pass(shape, dtype):
+    """w·z + b, and the slope with x and mean in the place of z, against the plain ones."""
+    A, G, B = shape
+    x, t = values(shape, dtype, 1) + dtype(3), values(shape, dtype, 2)
+    w, b, g_mean, g_rstd = (values(G, dtype, seed) for seed in (3, 4, 5, 6))
+    z, mean, rstd = standardize(x)
+    y, mean2, rstd2 = np.empty_like(x), np.empty_like(mean), np.empty_like(rstd)
+    reduce.standardize(x, w, b, y, mean2, rstd2, A, G, B, 1e-5)
+    assert (mean2 == mean).all() and (rstd2 == rstd).all()
+    scale = 1e3 * np.finfo(dtype).eps
+    np.testing.assert_allclose(y, z * w[:, None] + b[:, None], rtol=scale, atol=scale)
+    wide, out, sums = t.astype(np.float64), np.empty_like(x), (np.empty_like(w), np.empty_like(w))
+    reduce.standardize_slope(t, x, mean, rstd, w, g_mean, g_rstd, out, *sums, False, A, G, B)
+    np.testing.assert_allclose(sums[0], wide.sum((0, 2)), rtol=scale, atol=scale * 10)
+    np.testing.assert_allclose(sums[1], (wide * z).sum((0, 2)), rtol=scale, atol=scale * 10)
+    want = transpose(t * w[:, None], g_mean, g_rstd, z, rstd)
+    np.testing.assert_allclose(out, want, rtol=scale, atol=scale)
+
+
+def test_spread_survives_a_first_value_far_away():
+    """One pass must not lose the variance to an outlier in front, or to a large mean."""
+    x = values((3, 2, 700), np.float32) + np.float32(1000)
+    x[0, :, 0] = -1e4
+    _, mean, rstd = standardize(x, 0.0)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean((0, 2)), rtol=1e-6)
+    np.testing.assert_allclose(rstd, 1 / wide.std((0, 2)), rtol=1e-6)
+
+
 def test_standardize_threads():
     x, t = values((5, 64, 150), np.float32), values((5, 64, 150), np.float32, 1)
     z, _, rstd = standardize(x)
     zero = np.zeros(64, np.float32)
     on_threads(lambda: standardize(x))
+    on_threads(lambda: standardize(x.reshape(75, 640, 1)))
     on_threads(lambda: tangent(t, z, rstd))
     on_threads(lambda: (transpose(t, zero, zero, z, rstd),))
 

@@ -1,0 +1,288 @@
+"""Batch normalisation as one primitive: standardisation with a factor and a term per group, y = w·z + b.
+
+The family of `lean_nn.ops.norm`, whose rules serve it by way of z = (x − μ)·r, with the passes over memory fused: forward
+one to read and one to write, backward one to read and one to write for the three gradients together::
+
+    normalize            (x, w, b) ↦ (w·z + b, μ, r)
+    normalize_tangent    (t, x, w, μ, r) ↦ (w·ż, μ̇, ṙ)              with (ż, μ̇, ṙ) = T(t)
+    normalize_transpose  (g, ḡ_μ, ḡ_r, x, w, μ, r) ↦ (Tᵀ(w·g, ḡ_μ, ḡ_r), Σ g·z, Σ g)
+
+w and b have the shape of the statistics.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lean_nn import spec
+from lean_nn.convert import zeros
+from lean_nn.ops import norm
+from lean_nn.ops.broadcast import broadcast_to
+from lean_nn.ops.broadcast import sum as total
+from lean_nn.ops.elementwise import add, mul, neg, sub
+from lean_nn.ops.norm import Shape, mean_of, spans_of, standardize_tangent, standardize_transpose
+from lean_nn.primitive import Aval, Joint, Primitive, Within, check_same_float, primitive
+from lean_nn_c import reduce as kernels
+
+Triple = tuple[Any, Any, Any]
+
+
+def _standard(x: Any, mean: Any, r: Any) -> Any:
+    """z."""
+    return mul(sub(x, mean), r)
+
+
+def _over(x: Any, axes: Shape) -> Any:
+    return total(x, axes=axes, keepdims=True)
+
+
+def _check(op: str, x: Aval, axes: Shape, **others: Aval) -> Aval:
+    """What is known of the statistics; `others` must be like them."""
+    check_same_float(op, x, *others.values())
+    group = norm.group_of(op, x, axes)
+    for name, aval in others.items():
+        norm.check_like(op, name, aval, group.shape)
+    return group
+
+
+# --- bounds ---
+
+
+def _normalize_bound(u: float, x: Any, w: Any, b: Any, *, axes: Shape, eps: float) -> Triple:
+    """|w| times the bound of standardize, and 2·u·(|w·z| + |b|)."""
+    e_z, e_mean, e_r = norm.standardize_bound(u, x, axes=axes, eps=eps)
+    z = np.abs(x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
+    return np.abs(w) * e_z + 2 * u * (np.abs(w) * z + np.abs(b)), e_mean, e_r
+
+
+def _tangent_bound(u: float, t: Any, x: Any, w: Any, mean: Any, r: Any, *, axes: Shape) -> Triple:
+    """that of standardize_tangent at z = (x − mean)·rstd, its first result times |w|."""
+    e_z, e_mean, e_r = norm.tangent_bound(u, t, (x - mean) * r, r, axes=axes)
+    return np.abs(w) * e_z, e_mean, e_r
+
+
+def _transpose_bound(
+    u: float, g: Any, g_mean: Any, g_rstd: Any, x: Any, w: Any, mean: Any, r: Any, *, axes: Shape
+) -> Triple:
+    """that of standardize_transpose at w·g and z = (x − mean)·rstd; K·u·Σ|g·z| and K·u·Σ|g|."""
+    z = (x - mean) * r
+    e_x = norm.transpose_bound(u, w * g, g_mean, g_rstd, z, r, axes=axes)
+    k = (norm.roundings(g.shape, axes) + g.size / 512 + g.shape[0]) * u
+    return e_x, k * np.abs(g * z).sum(axes, keepdims=True), k * np.abs(g).sum(axes, keepdims=True)
+
+
+# --- the map ---
+
+
+def _normalize_abstract(x: Aval, w: Aval, b: Aval, *, axes: Shape, eps: float) -> tuple[Aval, Aval, Aval]:
+    group = _check("normalize", x, axes, weight=w, bias=b)
+    return x, group, group
+
+
+def _normalize_cpu(x: Any, w: Any, b: Any, *, out: Triple, axes: Shape, eps: float) -> None:
+    kernels.standardize(x, w, b, *out, *spans_of(x.shape, axes), eps)
+
+
+def _normalize_in_w(t: Any, y: Any, x: Any, w: Any, b: Any, *, axes: Shape, eps: float) -> tuple[Any, None, None]:
+    return normalize(x, t, zeros(t.shape, t.dtype), axes=axes, eps=eps)[0], None, None
+
+
+def _normalize_pull(wanted: tuple[bool, ...], g: Triple, y: Triple, x: Any, w: Any, b: Any, *, axes: Shape, eps: float) -> Any:
+    return normalize_transpose(*g, x, w, y[1], y[2], axes=axes)
+
+
+normalize: Primitive = primitive(
+    "normalize",
+    abstract=_normalize_abstract,
+    spec=spec.normalize,
+    cpu=_normalize_cpu,
+    jvp=(
+        lambda t, y, x, w, b, *, axes, eps: normalize_tangent(t, x, w, y[1], y[2], axes=axes),
+        _normalize_in_w,
+        lambda t, y, x, w, b, *, axes, eps: (broadcast_to(t, shape=x.shape), None, None),
+    ),
+    vjp=Joint(_normalize_pull),
+    differentiable_out=(True, True, True),
+    saves_output=True,
+    accuracy=Within(_normalize_bound),
+)
+
+# --- forward ---
+
+
+def _tangent_abstract(t: Aval, x: Aval, w: Aval, mean: Aval, rstd: Aval, *, axes: Shape) -> tuple[Aval, Aval, Aval]:
+    op = "normalize_tangent"
+    group = _check(op, x, axes, weight=w, mean=mean, rstd=rstd)
+    check_same_float(op, t, x)
+    norm.check_like(op, "t", t, x.shape)
+    return x, group, group
+
+
+def _tangent_cpu(t: Any, x: Any, w: Any, mean: Any, rstd: Any, *, out: Triple, axes: Shape) -> None:
+    kernels.standardize_slope(t, x, mean, rstd, w, None, None, *out, True, *spans_of(x.shape, axes))
+
+
+def _tangent_by_z(dz: Any, t: Any, x: Any, w: Any, mean: Any, r: Any, axes: Shape) -> tuple[Any, None, Any]:
+    """How the tangent moves when z moves by dz."""
+    first, _, third = norm.tangent_in_z(dz, None, t, _standard(x, mean, r), r, axes=axes)
+    return mul(w, first), None, third
+
+
+def _tangent_in_r(s: Any, y: Any, t: Any, x: Any, w: Any, mean: Any, r: Any, *, axes: Shape) -> tuple[Any, None, Any]:
+    by_z = _tangent_by_z(mul(sub(x, mean), s), t, x, w, mean, r, axes)
+    own = norm.tangent_in_r(s, None, t, _standard(x, mean, r), r, axes=axes)
+    return add(by_z[0], mul(w, own[0])), None, add(by_z[2], own[2])
+
+
+def _tangent_to_z(g: Triple, t: Any, x: Any, w: Any, mean: Any, r: Any, axes: Shape) -> Any:
+    return norm.tangent_to_z((mul(w, g[0]), g[1], g[2]), None, t, _standard(x, mean, r), r, axes=axes)
+
+
+def _tangent_to_w(g: Triple, y: Any, t: Any, x: Any, w: Any, mean: Any, r: Any, *, axes: Shape) -> Any:
+    return _over(mul(g[0], standardize_tangent(t, _standard(x, mean, r), r, axes=axes)[0]), axes)
+
+
+def _tangent_to_r(g: Triple, y: Any, t: Any, x: Any, w: Any, mean: Any, r: Any, *, axes: Shape) -> Any:
+    by_z = _over(mul(_tangent_to_z(g, t, x, w, mean, r, axes), sub(x, mean)), axes)
+    weighted = (mul(w, g[0]), g[1], g[2])
+    return add(by_z, norm.tangent_to_r(weighted, None, t, _standard(x, mean, r), r, axes=axes))
+
+
+normalize_tangent: Primitive = primitive(
+    "normalize_tangent",
+    abstract=_tangent_abstract,
+    spec=spec.normalize_tangent,
+    cpu=_tangent_cpu,
+    linear=(0,),
+    jvp=(
+        None,
+        lambda s, y, t, x, w, m, r, *, axes: _tangent_by_z(mul(s, r), t, x, w, m, r, axes),
+        lambda s, y, t, x, w, m, r, *, axes: (normalize_tangent(t, x, s, m, r, axes=axes)[0], None, None),
+        lambda s, y, t, x, w, m, r, *, axes: _tangent_by_z(neg(mul(s, r)), t, x, w, m, r, axes),
+        _tangent_in_r,
+    ),
+    vjp=(
+        lambda g, y, t, x, w, m, r, *, axes: normalize_transpose(*g, x, w, m, r, axes=axes)[0],
+        lambda g, y, t, x, w, m, r, *, axes: mul(_tangent_to_z(g, t, x, w, m, r, axes), r),
+        _tangent_to_w,
+        lambda g, y, t, x, w, m, r, *, axes: neg(_over(mul(_tangent_to_z(g, t, x, w, m, r, axes), r), axes)),
+        _tangent_to_r,
+    ),
+    differentiable_out=(True, True, True),
+    accuracy=Within(_tangent_bound),
+)
+
+# --- reverse ---
+
+
+def _transpose_abstract(
+    g: Aval, g_mean: Aval, g_rstd: Aval, x: Aval, w: Aval, mean: Aval, rstd: Aval, *, axes: Shape
+) -> tuple[Aval, Aval, Aval]:
+    op = "normalize_transpose"
+    group = _check(op, x, axes, g_mean=g_mean, g_rstd=g_rstd, weight=w, mean=mean, rstd=rstd)
+    check_same_float(op, g, x)
+    norm.check_like(op, "g", g, x.shape)
+    return x, group, group
+
+
+def _transpose_cpu(
+    g: Any, g_mean: Any, g_rstd: Any, x: Any, w: Any, mean: Any, rstd: Any, *, out: Triple, axes: Shape
+) -> None:
+    x_bar, w_bar, b_bar = out
+    sizes = spans_of(x.shape, axes)
+    kernels.standardize_slope(g, x, mean, rstd, w, g_mean, g_rstd, x_bar, b_bar, w_bar, False, *sizes)
+
+
+Rest = tuple[Any, ...]  # g, ḡ_μ, ḡ_r, x, w, μ, r
+
+
+def _transpose_by_z(dz: Any, rest: Rest, axes: Shape) -> tuple[Any, Any, None]:
+    """How the results move when z moves by dz."""
+    g, gm, gr, x, w, mean, r = rest
+    first = norm.transpose_in_z(dz, None, mul(w, g), gm, gr, _standard(x, mean, r), r, axes=axes)
+    return first, _over(mul(g, dz), axes), None
+
+
+def _transpose_in_g(s: Any, y: Any, *rest: Any, axes: Shape) -> Triple:
+    none = zeros(rest[1].shape, rest[1].dtype)
+    return normalize_transpose(s, none, none, *rest[3:], axes=axes)  # type: ignore[no-any-return]
+
+
+def _transpose_in_mean_cotangent(s: Any, y: Any, *rest: Any, axes: Shape) -> tuple[Any, None, None]:
+    return norm.transpose_in_mean(s, None, rest[0], None, None, None, None, axes=axes), None, None
+
+
+def _transpose_in_rstd_cotangent(s: Any, y: Any, *rest: Any, axes: Shape) -> tuple[Any, None, None]:
+    g, gm, gr, x, _, mean, r = rest
+    return norm.transpose_in_rstd(s, None, g, gm, gr, _standard(x, mean, r), r, axes=axes), None, None
+
+
+def _transpose_in_w(s: Any, y: Any, *rest: Any, axes: Shape) -> tuple[Any, None, None]:
+    g, gm, _, x, _, mean, r = rest
+    none = zeros(gm.shape, gm.dtype)
+    return standardize_transpose(mul(s, g), none, none, _standard(x, mean, r), r, axes=axes), None, None
+
+
+def _transpose_in_r(s: Any, y: Any, *rest: Any, axes: Shape) -> tuple[Any, Any, None]:
+    g, gm, gr, x, w, mean, r = rest
+    first, second, _ = _transpose_by_z(mul(sub(x, mean), s), rest, axes)
+    own = norm.transpose_in_r(s, None, mul(w, g), gm, gr, _standard(x, mean, r), r, axes=axes)
+    return add(first, own), second, None
+
+
+def _transpose_to_g(h: Triple, y: Any, *rest: Any, axes: Shape) -> Any:
+    _, _, _, x, w, mean, r = rest
+    own = normalize_tangent(h[0], x, w, mean, r, axes=axes)[0]
+    return add(own, add(mul(h[1], _standard(x, mean, r)), h[2]))
+
+
+def _transpose_to_z(h: Triple, rest: Rest, axes: Shape) -> Any:
+    g, gm, gr, x, w, mean, r = rest
+    own = norm.transpose_to_z(h[0], None, mul(w, g), gm, gr, _standard(x, mean, r), r, axes=axes)
+    return add(own, mul(h[1], g))
+
+
+def _transpose_to_rstd_cotangent(h: Triple, y: Any, *rest: Any, axes: Shape) -> Any:
+    _, _, _, x, _, mean, r = rest
+    return neg(mul(mul(r, r), mean_of(mul(_standard(x, mean, r), h[0]), axes)))
+
+
+def _transpose_to_w(h: Triple, y: Any, *rest: Any, axes: Shape) -> Any:
+    g, _, _, x, _, mean, r = rest
+    return _over(mul(g, standardize_tangent(h[0], _standard(x, mean, r), r, axes=axes)[0]), axes)
+
+
+def _transpose_to_r(h: Triple, y: Any, *rest: Any, axes: Shape) -> Any:
+    g, gm, gr, x, w, mean, r = rest
+    by_z = _over(mul(_transpose_to_z(h, rest, axes), sub(x, mean)), axes)
+    return add(by_z, norm.transpose_to_r(h[0], None, mul(w, g), gm, gr, _standard(x, mean, r), r, axes=axes))
+
+
+normalize_transpose: Primitive = primitive(
+    "normalize_transpose",
+    abstract=_transpose_abstract,
+    spec=spec.normalize_transpose,
+    cpu=_transpose_cpu,
+    jvp=(
+        _transpose_in_g,
+        _transpose_in_mean_cotangent,
+        _transpose_in_rstd_cotangent,
+        lambda s, y, *rest, axes: _transpose_by_z(mul(s, rest[6]), rest, axes),
+        _transpose_in_w,
+        lambda s, y, *rest, axes: _transpose_by_z(neg(mul(s, rest[6])), rest, axes),
+        _transpose_in_r,
+    ),
+    vjp=(
+        _transpose_to_g,
+        lambda h, y, *rest, axes: mean_of(h[0], axes),
+        _transpose_to_rstd_cotangent,
+        lambda h, y, *rest, axes: mul(_transpose_to_z(h, rest, axes), rest[6]),
+        _transpose_to_w,
+        lambda h, y, *rest, axes: neg(_over(mul(_transpose_to_z(h, rest, axes), rest[6]), axes)),
+        _transpose_to_r,
+    ),
+    differentiable_out=(True, True, True),
+    accuracy=Within(_transpose_bound),
+)

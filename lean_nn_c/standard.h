@@ -1,0 +1,69 @@
+/* Standardisation of groups, and its slopes, each with as few passes over memory as there can be.
+ *
+ * An array is seen as (A, G, B): a group g has the n = A·B elements x[a][g][b]. With m(v) the mean over the group,
+ * z = (x − μ)·r, and a factor w and a term b per group (1 and 0 where they are not given):
+ *
+ *     forward   y = w·z + b,  μ = m(x),  r = 1/√(m((x − μ)²) + ε)
+ *     slope     out = w·r·(t − m(t) − z·m(z·t)) + (ḡ_μ − ḡ_r·r²·z)/n
+ *
+ * The slope is the forward derivative (t a tangent, ḡ = 0) and the reverse one (t a cotangent). Written out it is
+ * p·t + q + s·(x − μ) with p, q and s constant over the group: one pass for Σ t and Σ t·(x − μ), one for the result, which finds
+ * its group still in the cache. Where z itself is at hand it takes the place of x, with μ = 0.
+ *
+ * Statistics take one pass: a piece of up to PIECE elements, which stays in the first cache, gets its mean and then its
+ * squares around that; pieces are merged in double by (n₁, μ₁, S₁) + (n₂, μ₂, S₂) = (n, μ₁ + δ·n₂/n, S₁ + S₂ + δ²·n₁·n₂/n),
+ * δ = μ₂ − μ₁. No cancellation: every term is a square.
+ *
+ * Sums of a piece run in fixed lanes (128 bytes of them, whatever the vector width), added as a tree. A unit of work is up
+ * to LNN_SIDE neighbouring groups, about a piece wide (B = 1: columns, added side by side); it is fixed by the shape, so the bits do not depend on threads. No
+ * temporary memory beyond the stack.
+ */
+#ifndef LNN_STANDARD_H
+#define LNN_STANDARD_H
+
+#include <math.h>
+
+#include "simd.h"
+
+enum { LNN_PIECE = 512, LNN_SIDE = 64, LNN_STRIP_ROWS = 32 };
+
+typedef struct {
+    ptrdiff_t A, G, B;
+    double eps;
+    const void *x, *t, *mean, *rstd, *w, *b, *g_mean, *g_rstd; /* may be NULL: mean (z is given), w, b, g_mean, g_rstd */
+    void *y, *first, *second;   /* forward: mean and rstd; slope: Σ t and Σ t·z, or the tangents of mean and rstd, or NULL */
+    int tangents;               /* which of the two */
+} lnn_standard;
+
+typedef void (*lnn_standard_unit)(const lnn_standard *job, ptrdiff_t unit);
+
+/* groups of a unit: as many as lie within a piece */
+static inline ptrdiff_t lnn_standard_side(ptrdiff_t B) {
+    const ptrdiff_t side = B < LNN_PIECE ? LNN_PIECE / B : 1;
+    return side < LNN_SIDE ? side : LNN_SIDE;
+}
+static inline ptrdiff_t lnn_standard_units(ptrdiff_t G, ptrdiff_t B) {
+    return (G + lnn_standard_side(B) - 1) / lnn_standard_side(B);
+}
+static inline int lnn_standard_groups(const lnn_standard *job, ptrdiff_t first) {
+    const ptrdiff_t side = lnn_standard_side(job->B), left = job->G - first;
+    return (int)(left < side ? left : side);
+}
+
+#define LNN_T float
+#define LNN_SIZE 4
+#define LNN_SUFFIX f32
+#include "standard_real.h"
+#undef LNN_T
+#undef LNN_SIZE
+#undef LNN_SUFFIX
+
+#define LNN_T double
+#define LNN_SIZE 8
+#define LNN_SUFFIX f64
+#include "standard_real.h"
+#undef LNN_T
+#undef LNN_SIZE
+#undef LNN_SUFFIX
+
+#endif
