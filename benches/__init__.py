@@ -6,6 +6,8 @@
 ``conv``        convolution: the rows of PyTorch's own table, and others
 ``matmul``      matrix products: squares, linear layers, batches
 ``pool``        pooling likewise
+``elementwise`` activations, sums, normalisations, losses, optimiser updates
+``forward``     what forward mode costs beside a plain pass
 ``training``    training steps of whole networks (``networks``), and one image through them
 ``overhead``    what one operation, a long chain, the import and the wheel cost
 ``report``      text, CSV, Markdown and a bar chart from the results

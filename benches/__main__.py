@@ -14,10 +14,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from benches import conv, matmul, overhead, peak, pool, report, training
+from benches import conv, elementwise, matmul, overhead, peak, pool, report, training
 from benches.harness import cores, run, torch
 
-MODULES = (overhead, conv, matmul, pool, training)
+MODULES = (overhead, conv, matmul, pool, elementwise, training)
 
 
 def _threads(text: str) -> list[int]:
@@ -58,7 +58,7 @@ def main() -> int:
     for result in run(chosen, options.threads, peaks, 0.0 if options.tiny else options.seconds):
         results.append(result)
         print(report.line(result), flush=True)
-    print("\n" + "\n".join(report.summary(results)))
+    print("\n" + "\n".join([*report.summary(results), *report.scaling(results)]))
     if options.csv:
         report.write_csv(results, options.csv)
     if options.markdown:

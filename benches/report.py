@@ -90,6 +90,21 @@ def summary(results: Iterable[Result]) -> list[str]:
     ]
 
 
+def scaling(results: Iterable[Result], least: float = 2e-3) -> list[str]:
+    """How many times faster each group is with more threads than with one, over rows that take `least` seconds or more."""
+    by = {(r.group, r.mode, r.dtype, r.name, r.threads): r.ours for r in results}
+    groups: dict[tuple[str, str, str, int], list[tuple[float, str]]] = {}
+    for (group, mode, dtype, name, n), time in by.items():
+        alone = by.get((group, mode, dtype, name, 1))
+        if n > 1 and alone is not None and alone >= least:
+            groups.setdefault((group, mode, dtype, n), []).append((alone / time, name))
+    return [
+        f"{group} {mode} {dtype}, {threads(n)} beside 1: least {min(gains)[0]:.2f} ({min(gains)[1]}), "
+        f"geometric mean {math.exp(sum(math.log(gain) for gain, _ in gains) / len(gains)):.2f} of {len(gains)} rows above 2 ms"
+        for (group, mode, dtype, n), gains in groups.items()
+    ]
+
+
 def markdown(results: Iterable[Result]) -> str:
     """A table with a row per result."""
     rows = [f"| {' | '.join(HEADINGS)} |", "|---" * len(HEADINGS) + "|"]
@@ -116,7 +131,7 @@ Written by
 
 def page(results: list[Result], facts: Iterable[str], command: str) -> str:
     """docs/performance.md: how it was measured, a line per group, then every row."""
-    lines = "\n".join(f"- {line}" for line in summary(results))
+    lines = "\n".join(f"- {line}" for line in (*summary(results), *scaling(results)))
     return PAGE.format(command=command, facts="\n\n".join(facts), summary=lines, table=markdown(results))
 
 

@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lean_nn as ln
-from benches import conv, overhead, peak, pool, report
+from benches import conv, forward, overhead, peak, pool, report, training
 from benches.__main__ import MODULES
-from benches.harness import Bench, run
+from benches.harness import Bench, Result, run
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = [bench for module in MODULES for bench in module.benches(tiny=True)]
@@ -44,6 +45,28 @@ def test_every_listed_row_is_there() -> None:
 
 def test_flops_of_a_known_convolution() -> None:
     assert conv.LISTED[0].flops() == 2 * 64 * 64 * 9 * 56 * 56
+
+
+def test_forward_mode_is_measured() -> None:
+    found = list(forward.costs(tiny=True))
+    assert len(found) > 15 and all(cost.units > 0 and cost.name in forward.line(cost) for cost in found)
+
+
+def test_training_rows_are_there_and_agree_with_the_peer() -> None:
+    """Making a training bench compares losses with PyTorch, where that is installed."""
+    assert [row.network().name for row in training.ROWS] == ["LeNet", "ResNet-20", "3-D CNN"]
+    for row in training.ROWS:
+        assert len(row.network().make(np.random.default_rng(0))) == len(row.network().shapes)
+
+
+def test_scaling_compares_rows_above_two_milliseconds() -> None:
+    def result(name: str, n: int, ours: float) -> Result:
+        return Result("g", name, "fwd", "float32", n, ours, 0.0, None, None, None, None, "", None)
+
+    rows = [result("a", 1, 4e-3), result("a", 2, 2e-3), result("b", 1, 9e-3), result("b", 2, 6e-3), result("c", 1, 1e-3),
+            result("c", 2, 1e-3)]  # fmt: skip
+    (line,) = report.scaling(rows)
+    assert "least 1.50 (b)" in line and "mean 1.73 of 2 rows" in line
 
 
 def test_peaks_are_positive() -> None:
