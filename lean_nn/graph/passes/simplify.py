@@ -11,16 +11,20 @@ from lean_nn.primitive import evaluate, get
 def fold_constants(graph: Graph) -> Graph:
     """Nodes whose arguments are all constant are computed now.
 
-    An output that is much larger than its arguments (a broadcast zero) stays a node: it would only take up space.
+    An output that is much larger than its arguments (a broadcast zero) stays a node: it would only take up space. All
+    results together are at most eight times the graph's own constants and a megabyte, however they multiply.
     """
     known = dict(graph.constants)
+    room = 8 * sum(array.nbytes for array in known.values()) + 2**20
     folded: set[int] = set()
     for i, node in enumerate(graph.nodes):
         if not all(value in known for value in node.inputs):
             continue
         before = sum(graph.nbytes(value) for value in node.inputs)
-        if sum(graph.nbytes(value) for value in node.outputs) > 4 * before + 4096:
+        size = sum(graph.nbytes(value) for value in node.outputs)
+        if size > min(4 * before + 4096, room):
             continue
+        room -= size
         result = evaluate(node.prim, tuple(known[value] for value in node.inputs), node.params)
         known.update(zip(node.outputs, result if node.prim.outputs > 1 else (result,), strict=True))
         folded.add(i)
