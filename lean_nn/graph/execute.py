@@ -92,7 +92,10 @@ class Executor:
         if self._owner != os.getpid():
             self._start()
         with self._permits:
-            frame = self._idle.pop() if self._idle else self._program.frame(memory.empty((self.plan.arena,), np.uint8))
+            try:
+                frame = self._idle.pop()
+            except IndexError:  # not asked beforehand: another thread may take the last one in between
+                frame = self._program.frame(memory.empty((self.plan.arena,), np.uint8))
             try:
                 self._program.run(frame, inputs, outputs, watch)
             finally:

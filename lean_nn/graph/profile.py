@@ -140,7 +140,8 @@ def measure(program: Program, inputs: Sequence[Array], outputs: Sequence[Array],
         for i, array in before.items():
             inputs[i][...] = array
     total = sum(best)
-    rows = [_row(graph, node, seconds, total) for node, seconds in zip(program.plan.steps, best, strict=False)]  # copies come last
+    timed = zip(program.plan.steps, best, strict=False)  # copies come last
+    rows = [_row(graph, node, seconds, total) for node, seconds in timed]
     return Profile(rows, whole, get_num_threads(), repeats)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn import tree
-from lean_nn.convert import as_array
+from lean_nn.convert import as_array, as_tensor
 from lean_nn.graph import listing
 from lean_nn.graph.execute import Executor
 from lean_nn.graph.ir import Array, Graph, size_of
@@ -79,13 +79,26 @@ class Program:
         ----------
         arguments : of the shapes and dtypes that the program was compiled for
         out : arrays to write into, in the form of the result
+
+        Where a Tensor is being differentiated or traced, the recorded graph runs node by node instead, so that
+        derivatives pass through and a program may be part of another.
         """
         leaves = self._leaves(arguments)
         inputs = self._bind(leaves)
+        if any(map(_followed, leaves)):
+            return self._followed(leaves, out)
         outputs = self._allocate() if out is None else self._checked_out(out, inputs)
         self._executor.run(inputs, outputs)
         boxed = out is None and any(isinstance(leaf, engine.Box) for leaf in leaves)
         return tree.rebuild(self.source.result, map(engine.wrap, outputs) if boxed else outputs)
+
+    def _followed(self, leaves: list[Any], out: Any) -> Any:
+        if self.graph.updates or out is not None:
+            what = "arrays that it updates" if out is None else "out="
+            raise GraphError(f"program: a call that is differentiated or traced returns its results; got {what}; "
+                             f"call the function that was compiled, or detach the arguments")
+        boxes = [as_tensor(leaf, op="program") for leaf in leaves]
+        return tree.rebuild(self.source.result, apply_graph(self.source.graph, boxes))
 
     def _leaves(self, arguments: Any) -> list[Any]:
         """The arrays among the arguments; numbers are part of the program, so they are those it was compiled with."""
@@ -105,6 +118,15 @@ class Program:
         self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
         updated = {self.graph.inputs.index(place) for place, _ in self.graph.updates}
         self._updated = [i for i in self._open if i in updated]
+
+    def _check_updated(self, leaves: list[Any]) -> None:
+        """An argument that the program writes to is an array that can be written to, as it is."""
+        for i in self._updated:
+            leaf = leaves[self._open.index(i)]
+            array = leaf.data if isinstance(leaf, engine.Box) else leaf
+            if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+                raise ValueError(f"program: input {self._name(i)} is updated, so it is a writeable contiguous array or "
+                                 f"Tensor; got another; pass the array itself")
 
     def _check_apart(self, inputs: list[Any]) -> None:
         """An array that the program writes to is given once, and is none of those it keeps."""
@@ -128,6 +150,7 @@ class Program:
                                  f"{describe(Aval(array.shape, array.dtype))}; convert it or compile for this shape")
             inputs[i] = array
         if self.graph.updates:
+            self._check_updated(leaves)
             self._check_apart(inputs)
         return inputs
 
@@ -164,8 +187,9 @@ class Program:
         """(y, uᵀ·J): `cotangents` has the form of the result, with None for integers; so has uᵀ·J that of `primals`."""
         y, x_bar = self.vjp_program(self._leaves(primals), _arrays(cotangents))
         grads = iter(x_bar)
-        back = [next(grads) if aval.dtype in FLOATS else None for aval in self._avals]
-        return tree.rebuild(self.source.result, y), tree.rebuild(tuple(primals), back)
+        back = iter([next(grads) if aval.dtype in FLOATS else None for aval in self._avals])
+        form = tree.transform(lambda leaf: next(back) if is_array(leaf) else None, tuple(primals))
+        return tree.rebuild(self.source.result, y), form
 
     @cached_property
     def jvp_program(self) -> Program:
@@ -276,6 +300,13 @@ class Program:
         from lean_nn.graph.files import from_bytes, to_bytes
 
         return from_bytes, (to_bytes(self),)
+
+
+def _followed(leaf: Any) -> bool:
+    """Whether somebody wants to know what happens to a Tensor: a tape, forward mode, a tracer."""
+    if not isinstance(leaf, engine.Box):
+        return False
+    return bool(leaf.tangents) or bool(leaf.mask and engine.is_recording()) or type(leaf.data) is not np.ndarray
 
 
 def _span(array: Array) -> tuple[int, int]:
