@@ -1,83 +1,22 @@
-from typing import Any
+from lean_nn_c.step import Step
 
-import numpy as np
-from numpy.typing import NDArray
+_Ints = tuple[int, ...]
 
-_Array = NDArray[np.floating[Any]]
-_Sizes = tuple[int, ...]
+ALGORITHMS: dict[str, int]
 
-ALGORITHMS: tuple[str, ...]
-
-def conv(
-    x: _Array,
-    w: _Array,
-    b: _Array | None,
-    y: _Array,
+def step(
+    name: str,
+    wide: bool,
+    bias: bool,
     n: int,
     c: int,
     o: int,
     groups: int,
-    spatial: _Sizes,
-    kernel: _Sizes,
-    out: _Sizes,
-    stride: _Sizes,
-    pad: _Sizes,
-    dilation: _Sizes,
+    spatial: _Ints,
+    kernel: _Ints,
+    out: _Ints,
+    stride: _Ints,
+    pad: _Ints,
+    dilation: _Ints,
     algorithm: str = "auto",
-) -> None: ...
-def conv_input(
-    y_bar: _Array,
-    w: _Array,
-    x_bar: _Array,
-    n: int,
-    c: int,
-    o: int,
-    groups: int,
-    spatial: _Sizes,
-    kernel: _Sizes,
-    out: _Sizes,
-    stride: _Sizes,
-    pad: _Sizes,
-    dilation: _Sizes,
-    algorithm: str = "auto",
-) -> None: ...
-def conv_weight(
-    x: _Array,
-    y_bar: _Array,
-    w_bar: _Array,
-    n: int,
-    c: int,
-    o: int,
-    groups: int,
-    spatial: _Sizes,
-    kernel: _Sizes,
-    out: _Sizes,
-    stride: _Sizes,
-    pad: _Sizes,
-    dilation: _Sizes,
-    algorithm: str = "auto",
-) -> None: ...
-def unfold(
-    x: _Array,
-    cols: _Array,
-    n: int,
-    c: int,
-    spatial: _Sizes,
-    kernel: _Sizes,
-    out: _Sizes,
-    stride: _Sizes,
-    pad: _Sizes,
-    dilation: _Sizes,
-) -> None: ...
-def fold(
-    cols: _Array,
-    x_bar: _Array,
-    n: int,
-    c: int,
-    spatial: _Sizes,
-    kernel: _Sizes,
-    out: _Sizes,
-    stride: _Sizes,
-    pad: _Sizes,
-    dilation: _Sizes,
-) -> None: ...
+) -> Step: ...

@@ -1,18 +1,19 @@
-"""The three contractions of  sum w[o, c, k] * x~[n, c, p*s + k*d - pad] * y[n, o, p],  one call each; unfold and fold.
+"""The three contractions of  sum w[o, c, k] * x~[n, c, p*s + k*d - pad] * y[n, o, p]  as steps; unfold and fold.
 
-Arrays are flat; the geometry comes as tuples of one length, the spatial rank. `pad` is the padding before each
-axis; the padding after it shows only in `out`. Results are written, never added.
+The geometry comes as tuples of one length, the spatial rank. `pad` is the padding before each axis; the padding after it
+shows only in `out`. Results are written, never added.
 
-The algorithm: "strips" (direct.pyx) where a group has few channels; "winograd" (winograd.pyx) where
-it pays and the precision is "fast"; else "taps"
-(taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far larger than image and output, or a
-padding zero has met an infinite or NaN factor, which shows as a NaN in the result: then "direct" (direct.pyx), which
-multiplies real cells only. "im2col" is unfold and a matrix product, made by the caller.
+The algorithm: "strips" (direct.pyx) where a group has few channels; "winograd" (winograd.pyx) where it pays and the
+precision is "fast"; else "taps" (taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far
+larger than image and output, or a padding zero has met an infinite or NaN factor, which shows as a NaN in the result:
+then "direct" (direct.pyx), which multiplies real cells only. An algorithm that is asked for is tried where "auto" would
+not; what it cannot do, "direct" does. "im2col" is unfold and a matrix product, made by the caller.
 """
 
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 
-from lean_nn_c._geometry cimport Geometry, check_lengths, read_geometry, refuse
+from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
 from lean_nn_c._simd cimport all_finite, lanes
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._types cimport real
@@ -21,6 +22,7 @@ from lean_nn_c.direct cimport (
     strips_conv_weight, strips_pay,
 )
 from lean_nn_c.precision cimport is_fast
+from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, make_step
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, taps_conv, taps_conv_input
 from lean_nn_c.taps_weight cimport taps_conv_weight
 from lean_nn_c.winograd cimport (
@@ -28,40 +30,44 @@ from lean_nn_c.winograd cimport (
     winograd_weight_tile,
 )
 
-ALGORITHMS = ("auto", "taps", "winograd", "strips", "direct")
+cdef enum Algorithm:
+    AUTO
+    TAPS
+    WINOGRAD
+    STRIPS
+    DIRECT
+
+ALGORITHMS = {"auto": AUTO, "taps": TAPS, "winograd": WINOGRAD, "strips": STRIPS, "direct": DIRECT}
+
+cdef struct Plan:
+    Geometry g
+    Algorithm by
+    bint bias
 
 
-cdef bint wants_direct(str algorithm) except -1:
-    """Whether nothing but direct.pyx may be used."""
-    if algorithm not in ALGORITHMS:
-        raise ValueError(f"conv: unknown algorithm; got {algorithm!r}; choose from {ALGORITHMS}")
-    return algorithm in ("direct", "strips")
+# --- which algorithm ---
 
 
-cdef bint wants_strips(const Geometry* g, Kind kind, str algorithm) except -1:
-    return algorithm == "strips" or (algorithm == "auto" and strips_pay(g, kind))
+cdef bint by_strips(const Plan* p, Kind kind) noexcept nogil:
+    return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind))
 
 
-cdef int tile_size(const Geometry* g, int m, bint pays, str algorithm) except -1:
-    """Whether Winograd's algorithm is to be used, as the size m of its tiles; 0: not."""
-    if algorithm == "winograd":
-        if m == 0:
-            raise ValueError(
-                "conv: winograd needs 3 x 3 kernels on two axes, stride 1, dilation 1; got kernel "
-                f"{tuple([g.ker[i] for i in range(g.rank)])}, stride {tuple([g.stride[i] for i in range(g.rank)])}, "
-                f"dilation {tuple([g.dil[i] for i in range(g.rank)])}; use algorithm='auto'"
-            )
-        return m
-    return m if algorithm == "auto" and is_fast() and pays else 0
+cdef bint by_winograd(const Plan* p, int m, bint pays) noexcept nogil:
+    """m: the size of its tiles, 0 where it does not apply."""
+    return m != 0 and (p.by == WINOGRAD or (p.by == AUTO and pays and is_fast()))
 
 
-cdef bint settled(int status, str algorithm) except -1:
-    """Whether the result stands; otherwise the caller takes the next algorithm."""
-    if status == NO_MEMORY:
-        raise MemoryError("conv: no memory for temporary planes; use smaller batches or images")
-    if status == UNSUITED and algorithm == "taps":
-        raise MemoryError("conv: the padded planes would be far larger than image and output; use algorithm='auto'")
-    return status == DONE
+cdef bint by_taps(const Plan* p) noexcept nogil:
+    return p.by != STRIPS and p.by != DIRECT
+
+
+cdef bint final(int status) noexcept nogil:
+    """Whether no other algorithm is to be tried: the result stands, or there is no memory."""
+    return status == DONE or status == NO_MEMORY
+
+
+cdef int told(int status) noexcept nogil:
+    return STEP_DONE if status == DONE else STEP_NO_MEMORY
 
 
 cdef bint spoilt(const real* result, Py_ssize_t n, const real* factor, Py_ssize_t m) noexcept nogil:
@@ -71,178 +77,198 @@ cdef bint spoilt(const real* result, Py_ssize_t n, const real* factor, Py_ssize_
     return not all_finite(result, n) and not all_finite(factor, m)
 
 
-def conv(
-    const real[::1] x,      # IN  n*c*spatial
-    const real[::1] w,      # IN  o*(c/groups)*kernel
-    const real[::1] b,      # IN  o, or None
-    real[::1] y,            # OUT n*o*out
-    int64_t n, int64_t c, int64_t o, int64_t groups,
-    tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
-):
+# --- the contractions ---
+
+
+cdef int conv(const Plan* p, const real* x, const real* w, const real* b, real* y) noexcept nogil:
     """y[n, o, p] = b[o] + sum_{c, k} x~[n, c, p*s + k*d - pad] * w[o, c, k]"""
-    cdef Geometry g
-    cdef int m, status = UNSUITED
-    cdef bint direct = wants_direct(algorithm)
-    cdef const real* bias = NULL
-    cdef const real* image = NULL
-    cdef const real* weight = NULL
-    read_geometry(&g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
-    check_lengths(&g, x.shape[0], w.shape[0], y.shape[0])
-    if b is not None and b.shape[0] != o:
-        refuse("bias length differs from the output channels")
-    if y.shape[0] == 0:
-        return
-    if b is not None:
-        bias = &b[0]
-    if x.shape[0]:
-        image = &x[0]
-    if w.shape[0]:
-        weight = &w[0]
-    if wants_strips(&g, CONV, algorithm):
-        with nogil:
-            status = strips_conv(&g, image, weight, bias, &y[0])
-        if settled(status, algorithm):
-            return
-    m = tile_size(&g, winograd_tile(&g, False, lanes(image)), winograd_pays(&g, False), algorithm)
-    if m:
-        with nogil:
-            status = winograd_conv(&g, m, image, weight, <const real*>NULL, bias, &y[0])
-        if settled(status, algorithm):
-            return
-    if not direct:
-        with nogil:
-            status = taps_conv(&g, image, weight, bias, &y[0])
-            if status == 0 and spoilt(<const real*>&y[0], y.shape[0], weight, w.shape[0]):
-                direct_conv(&g, image, weight, bias, &y[0])
-    if direct or not settled(status, algorithm):
-        with nogil:
-            direct_conv(&g, image, weight, bias, &y[0])
+    cdef const Geometry* g = &p.g
+    cdef int64_t results = g.n * g.o * g.outs
+    cdef int status = UNSUITED, m = winograd_tile(g, False, lanes(x))
+    if results == 0:
+        return STEP_DONE
+    if by_strips(p, CONV):
+        status = strips_conv(g, x, w, b, y)
+    if not final(status) and by_winograd(p, m, winograd_pays(g, False)):
+        status = winograd_conv(g, m, x, w, <const real*>NULL, b, y)
+    if not final(status) and by_taps(p):
+        status = taps_conv(g, x, w, b, y)
+        if status == UNSUITED and p.by == TAPS:
+            return STEP_TOO_LARGE
+        if status == DONE and spoilt(<const real*>y, results, w, g.o * g.cg * g.taps):
+            status = UNSUITED
+    if final(status):
+        return told(status)
+    direct_conv(g, x, w, b, y)
+    return STEP_DONE
 
 
-def conv_input(
-    const real[::1] y_bar,  # IN  n*o*out
-    const real[::1] w,      # IN  o*(c/groups)*kernel
-    real[::1] x_bar,        # OUT n*c*spatial
-    int64_t n, int64_t c, int64_t o, int64_t groups,
-    tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
-):
+cdef int conv_input(const Plan* p, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
     """x_bar[n, c, u] = sum over o, p, k with p*s + k*d - pad = u of y_bar[n, o, p] * w[o, c, k]"""
-    cdef Geometry g
-    cdef int m, status = UNSUITED
-    cdef bint direct = wants_direct(algorithm)
-    cdef const real* cotangent = NULL
-    cdef const real* weight = NULL
-    read_geometry(&g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
-    check_lengths(&g, x_bar.shape[0], w.shape[0], y_bar.shape[0])
-    if x_bar.shape[0] == 0:
-        return
-    if y_bar.shape[0] == 0 or w.shape[0] == 0:
-        x_bar[:] = 0
-        return
-    cotangent, weight = &y_bar[0], &w[0]
-    if wants_strips(&g, CONV_INPUT, algorithm):
-        with nogil:
-            status = strips_conv_input(&g, cotangent, weight, &x_bar[0])
-        if settled(status, algorithm):
-            return
-    m = tile_size(&g, winograd_tile(&g, True, lanes(cotangent)), winograd_pays(&g, True), algorithm)
-    if m:
-        with nogil:
-            status = winograd_conv_input(&g, m, cotangent, weight, <const real*>NULL, &x_bar[0])
-        if settled(status, algorithm):
-            return
-    if not direct:
-        with nogil:
-            status = taps_conv_input(&g, cotangent, weight, &x_bar[0])
-            if status == 0 and spoilt(<const real*>&x_bar[0], x_bar.shape[0], weight, w.shape[0]):
-                direct_conv_input(&g, cotangent, weight, &x_bar[0])
-    if direct or not settled(status, algorithm):
-        with nogil:
-            direct_conv_input(&g, cotangent, weight, &x_bar[0])
+    cdef const Geometry* g = &p.g
+    cdef int64_t results = g.n * g.c * g.cells, weights = g.o * g.cg * g.taps
+    cdef int status = UNSUITED, m = winograd_tile(g, True, lanes(y_bar))
+    if results == 0 or weights == 0 or g.n * g.o * g.outs == 0:
+        memset(x_bar, 0, results * sizeof(real))
+        return STEP_DONE
+    if by_strips(p, CONV_INPUT):
+        status = strips_conv_input(g, y_bar, w, x_bar)
+    if not final(status) and by_winograd(p, m, winograd_pays(g, True)):
+        status = winograd_conv_input(g, m, y_bar, w, <const real*>NULL, x_bar)
+    if not final(status) and by_taps(p):
+        status = taps_conv_input(g, y_bar, w, x_bar)
+        if status == UNSUITED and p.by == TAPS:
+            return STEP_TOO_LARGE
+        if status == DONE and spoilt(<const real*>x_bar, results, w, weights):
+            status = UNSUITED
+    if final(status):
+        return told(status)
+    direct_conv_input(g, y_bar, w, x_bar)
+    return STEP_DONE
 
 
-def conv_weight(
-    const real[::1] x,      # IN  n*c*spatial
-    const real[::1] y_bar,  # IN  n*o*out
-    real[::1] w_bar,        # OUT o*(c/groups)*kernel
-    int64_t n, int64_t c, int64_t o, int64_t groups,
+cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
+    """w_bar[o, c, k] = sum_{n, p} x~[n, c, p*s + k*d - pad] * y_bar[n, o, p]"""
+    cdef const Geometry* g = &p.g
+    cdef int64_t results = g.o * g.cg * g.taps, cells = g.n * g.c * g.cells, outs = g.n * g.o * g.outs
+    cdef int status = UNSUITED, m = winograd_weight_tile(g)
+    if results == 0 or cells == 0 or outs == 0:
+        memset(w_bar, 0, results * sizeof(real))
+        return STEP_DONE
+    if by_strips(p, CONV_WEIGHT):
+        status = strips_conv_weight(g, x, y_bar, w_bar)
+    if not final(status) and by_winograd(p, m, winograd_weight_pays(g)):
+        status = winograd_conv_weight(g, m, x, y_bar, w_bar)
+    if not final(status) and by_taps(p):
+        status = taps_conv_weight(g, x, y_bar, w_bar)
+        if status == UNSUITED and p.by == TAPS:
+            return STEP_TOO_LARGE
+        if status == DONE and (spoilt(<const real*>w_bar, results, y_bar, outs)
+                               or spoilt(<const real*>w_bar, results, x, cells)):
+            status = UNSUITED
+    if final(status):
+        return told(status)
+    direct_conv_weight(g, x, y_bar, w_bar)
+    return STEP_DONE
+
+
+# --- as steps: untyped pointers in, the element type chosen once ---
+
+
+cdef int run_conv(const void* plan, char** at, real unused) noexcept nogil:
+    cdef const Plan* p = <const Plan*>plan
+    if p.bias:
+        return conv(p, <const real*>at[0], <const real*>at[1], <const real*>at[2], <real*>at[3])
+    return conv(p, <const real*>at[0], <const real*>at[1], <const real*>NULL, <real*>at[2])
+
+
+cdef int conv_f32(const void* plan, char** at) noexcept nogil:
+    return run_conv(plan, at, <float>0)
+
+
+cdef int conv_f64(const void* plan, char** at) noexcept nogil:
+    return run_conv(plan, at, <double>0)
+
+
+cdef int conv_input_f32(const void* plan, char** at) noexcept nogil:
+    return conv_input(<const Plan*>plan, <const float*>at[0], <const float*>at[1], <float*>at[2])
+
+
+cdef int conv_input_f64(const void* plan, char** at) noexcept nogil:
+    return conv_input(<const Plan*>plan, <const double*>at[0], <const double*>at[1], <double*>at[2])
+
+
+cdef int conv_weight_f32(const void* plan, char** at) noexcept nogil:
+    return conv_weight(<const Plan*>plan, <const float*>at[0], <const float*>at[1], <float*>at[2])
+
+
+cdef int conv_weight_f64(const void* plan, char** at) noexcept nogil:
+    return conv_weight(<const Plan*>plan, <const double*>at[0], <const double*>at[1], <double*>at[2])
+
+
+cdef int unfold(const Plan* p, const real* x, real* cols) noexcept nogil:
+    """cols[n, (c, k), p] = x~[n, c, p*s + k*d - pad]"""
+    cdef int64_t results = p.g.n * p.g.c * p.g.taps * p.g.outs
+    if results == 0 or p.g.cells == 0:
+        memset(cols, 0, results * sizeof(real))
+    else:
+        direct_unfold(&p.g, x, cols)
+    return STEP_DONE
+
+
+cdef int fold(const Plan* p, const real* cols, real* x_bar) noexcept nogil:
+    """x_bar[n, c, u] = sum over k, p with p*s + k*d - pad = u of cols[n, (c, k), p]"""
+    cdef int64_t results = p.g.n * p.g.c * p.g.cells
+    if results == 0 or p.g.outs == 0:
+        memset(x_bar, 0, results * sizeof(real))
+    else:
+        direct_fold(&p.g, cols, x_bar)
+    return STEP_DONE
+
+
+cdef int unfold_f32(const void* plan, char** at) noexcept nogil:
+    return unfold(<const Plan*>plan, <const float*>at[0], <float*>at[1])
+
+
+cdef int unfold_f64(const void* plan, char** at) noexcept nogil:
+    return unfold(<const Plan*>plan, <const double*>at[0], <double*>at[1])
+
+
+cdef int fold_f32(const void* plan, char** at) noexcept nogil:
+    return fold(<const Plan*>plan, <const float*>at[0], <float*>at[1])
+
+
+cdef int fold_f64(const void* plan, char** at) noexcept nogil:
+    return fold(<const Plan*>plan, <const double*>at[0], <double*>at[1])
+
+
+cdef int check_winograd(const Geometry* g) except -1:
+    if winograd_tile(g, False, 1) == 0:
+        raise ValueError(
+            "conv: winograd needs 3 x 3 kernels on two axes, stride 1, dilation 1; got kernel "
+            f"{tuple([g.ker[i] for i in range(g.rank)])}, stride {tuple([g.stride[i] for i in range(g.rank)])}, "
+            f"dilation {tuple([g.dil[i] for i in range(g.rank)])}; use algorithm='auto'"
+        )
+    return 0
+
+
+def step(
+    str name, bint wide, bint bias, int64_t n, int64_t c, int64_t o, int64_t groups,
     tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
 ):
-    """w_bar[o, c, k] = sum_{n, p} x~[n, c, p*s + k*d - pad] * y_bar[n, o, p]"""
-    cdef Geometry g
-    cdef int m, status = UNSUITED
-    cdef bint direct = wants_direct(algorithm)
-    cdef const real* image = NULL
-    cdef const real* cotangent = NULL
-    read_geometry(&g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
-    check_lengths(&g, x.shape[0], w_bar.shape[0], y_bar.shape[0])
-    if w_bar.shape[0] == 0:
-        return
-    if x.shape[0] == 0 or y_bar.shape[0] == 0:
-        w_bar[:] = 0
-        return
-    image, cotangent = &x[0], &y_bar[0]
-    if wants_strips(&g, CONV_WEIGHT, algorithm):
-        with nogil:
-            status = strips_conv_weight(&g, image, cotangent, &w_bar[0])
-        if settled(status, algorithm):
-            return
-    m = tile_size(&g, winograd_weight_tile(&g), winograd_weight_pays(&g), algorithm)
-    if m:
-        with nogil:
-            status = winograd_conv_weight(&g, m, image, cotangent, &w_bar[0])
-        if settled(status, algorithm):
-            return
-    if not direct:
-        with nogil:
-            status = taps_conv_weight(&g, image, cotangent, &w_bar[0])
-            if status == 0 and (spoilt(<const real*>&w_bar[0], w_bar.shape[0], cotangent, y_bar.shape[0])
-                                or spoilt(<const real*>&w_bar[0], w_bar.shape[0], image, x.shape[0])):
-                direct_conv_weight(&g, image, cotangent, &w_bar[0])
-    if direct or not settled(status, algorithm):
-        with nogil:
-            direct_conv_weight(&g, image, cotangent, &w_bar[0])
+    """One of conv (x, w[, b], y), conv_input (y_bar, w, x_bar), conv_weight (x, y_bar, w_bar), unfold (x, cols) and
+    fold (cols, x_bar; both with o = c) on flat arrays of float64 (`wide`) or float32.
+    """
+    cdef Plan p
+    cdef int item = 8 if wide else 4
+    cdef Kernel run
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"conv: unknown algorithm; got {algorithm!r}; choose from {tuple(ALGORITHMS)}")
+    p.by, p.bias = ALGORITHMS[algorithm], bias
+    read_geometry(&p.g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
+    if p.by == WINOGRAD:
+        check_winograd(&p.g)
+    check_elements(&p.g)
+    x, w, y = item * n * c * p.g.cells, item * o * p.g.cg * p.g.taps, item * n * o * p.g.outs
+    if name == "conv":
+        run = conv_f64 if wide else conv_f32
+        sizes = (x, w, item * o, y) if bias else (x, w, y)
+    elif name == "conv_input":
+        run, sizes = conv_input_f64 if wide else conv_input_f32, (y, w, x)
+    elif name == "conv_weight":
+        run, sizes = conv_weight_f64 if wide else conv_weight_f32, (x, y, w)
+    elif name == "unfold":
+        run, sizes = unfold_f64 if wide else unfold_f32, (x, y * p.g.taps)
+    elif name == "fold":
+        run, sizes = fold_f64 if wide else fold_f32, (y * p.g.taps, x)
+    else:
+        raise ValueError(f"conv: unknown kernel; got {name!r}; choose from conv, conv_input, conv_weight, unfold, fold")
+    return make_step(name, run, &p, sizeof(p), sizes)
 
 
-def unfold(
-    const real[::1] x,      # IN  n*c*spatial
-    real[::1] cols,         # OUT n*c*kernel*out
-    int64_t n, int64_t c, tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation,
-):
-    """cols[n, (c, k), p] = x~[n, c, p*s + k*d - pad]"""
-    cdef Geometry g
-    read_geometry(&g, n, c, c, 1, spatial, kernel, out, stride, pad, dilation)
-    check_columns(&g, x.shape[0], cols.shape[0])
-    if cols.shape[0] == 0:
-        return
-    if x.shape[0] == 0:
-        cols[:] = 0
-        return
-    with nogil:
-        direct_unfold(&g, &x[0], &cols[0])
-
-
-def fold(
-    const real[::1] cols,   # IN  n*c*kernel*out
-    real[::1] x_bar,        # OUT n*c*spatial
-    int64_t n, int64_t c, tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation,
-):
-    """x_bar[n, c, u] = sum over k, p with p*s + k*d - pad = u of cols[n, (c, k), p]"""
-    cdef Geometry g
-    read_geometry(&g, n, c, c, 1, spatial, kernel, out, stride, pad, dilation)
-    check_columns(&g, x_bar.shape[0], cols.shape[0])
-    if x_bar.shape[0] == 0:
-        return
-    if cols.shape[0] == 0:
-        x_bar[:] = 0
-        return
-    with nogil:
-        direct_fold(&g, &cols[0], &x_bar[0])
-
-
-cdef int check_columns(const Geometry* g, Py_ssize_t x, Py_ssize_t cols) except -1:
-    cdef double total = <double>g.n * g.c * g.taps * g.outs
-    if (total > 4e18 or <double>g.n * g.c * g.cells > 4e18 or x != g.n * g.c * g.cells
-            or cols != g.n * g.c * g.taps * g.outs):
-        refuse("array lengths do not match the geometry")
+cdef int check_elements(const Geometry* g) except -1:
+    """No product of sizes wraps; compared as floats."""
+    if (<double>g.n * g.c * g.cells > 1e18 or <double>g.o * g.cg * g.taps > 1e18
+            or <double>g.n * max(g.o, g.c) * g.outs * g.taps > 1e18):
+        refuse("sizes overflow")
     return 0

@@ -445,10 +445,13 @@ def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bi
     p.inputs, p.ops, p.cells, p.cost, p.segment = len(inputs), len(ops), cells, 0, max(cells, <Py_ssize_t>1)
     for i in range(CHAIN_OUT + 1):
         p.item[i] = items[i]
+    sizes = []
     for i in range(p.inputs):
         p.inner[i], p.count[i] = inputs[i]
+        sizes.append((cells if p.inner[i] == 0 else p.count[i]) * p.item[i])
         if p.inner[i] and p.count[i] > 1:
             p.segment = min(p.segment, p.count[i] if p.inner[i] == 1 else p.inner[i])
+    sizes.append(cells * p.item[<int>CHAIN_OUT])
     for i in range(p.ops):
         op, sources, p.op[i].dst, p.op[i].p0, p.op[i].p1 = ops[i]
         p.cost += chain_op(&p.op[i], op, wide)
@@ -458,7 +461,7 @@ def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bi
             p.op[i].src[k] = sources[k]
             if not 0 <= p.op[i].src[k] < CHAIN_OUT or CHAIN_INPUTS > p.op[i].src[k] >= p.inputs:
                 raise ValueError(f"chain: places are inputs and temporaries; got {sources}")
-    return make_step(name, run_chain, &p, sizeof(p), p.inputs + 1)
+    return make_step(name, run_chain, &p, sizeof(p), tuple(sizes))
 
 
 CHAIN_LIMITS = (CHAIN_INPUTS, CHAIN_TEMPS, CHAIN_OPS)

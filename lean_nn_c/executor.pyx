@@ -9,7 +9,9 @@ GIL; the others never see it.
 cimport numpy as cnp
 from libc.stdlib cimport calloc, free
 
-from lean_nn_c.step cimport DONE, Kernel, Step, check_status
+from lean_nn_c.step cimport STEP_DONE, Kernel, Step, check_status
+
+from math import prod
 
 import numpy as np
 
@@ -91,18 +93,22 @@ cdef class Executor:
         cdef Step compiled
         call.first, call.count = first, len(of)
         self.widest = max(self.widest, call.count)
-        if isinstance(step, Step):
-            compiled = <Step>step
-            if compiled.operands != call.count:
-                raise ValueError(f"{compiled.name}: the step takes {compiled.operands} arrays; got {call.count}")
-            call.kernel, call.plan = compiled.kernel, compiled.plan
         for value in of:
             if not 0 <= value < self.n_values:
                 raise ValueError(f"executor: values are numbered 0 to {self.n_values - 1}; got {value}")
+        if isinstance(step, Step):
+            compiled = <Step>step
+            if compiled.sizes != tuple([self.nbytes(value) for value in of]):
+                raise ValueError(f"{compiled.name}: the step takes arrays of {compiled.sizes} bytes; got values {of}")
+            call.kernel, call.plan = compiled.kernel, compiled.plan
+        for value in of:
             self.numbers[first] = value
             self.seen[<int>value] |= call.kernel == NULL
             first += 1
         return first
+
+    cdef object nbytes(self, value):
+        return prod(self.shapes[value]) * self.dtypes[value].itemsize
 
     def __dealloc__(self):
         free(self.calls)
@@ -171,7 +177,7 @@ cdef class Executor:
             for k in range(call.count):
                 frame.operands[k] = frame.table[self.numbers[call.first + k]]
             status = call.kernel(call.plan, frame.operands)
-            if status != DONE:
+            if status != STEP_DONE:
                 with gil:
                     check_status((<Step>self.steps[i]).name, status)
         return 0

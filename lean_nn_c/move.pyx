@@ -14,7 +14,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from lean_nn_c.step cimport DONE, Step, make_step
+from lean_nn_c.step cimport STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -112,7 +112,7 @@ cdef int run(const void* plan, char** arrays) noexcept nogil:
             one_move(&p.move[k], arrays[p.move[k].source], dst, threads_for(p.moved), <uint32_t>0)
         else:
             one_move(&p.move[k], arrays[p.move[k].source], dst, threads_for(p.moved), <uint8_t>0)
-    return DONE
+    return STEP_DONE
 
 
 cdef int read_move(Move* m, int source, Py_ssize_t begin, Py_ssize_t to, axes) except -1:
@@ -136,12 +136,12 @@ cdef int read_move(Move* m, int source, Py_ssize_t begin, Py_ssize_t to, axes) e
     return 0
 
 
-def move_step(str name, int sources, int item, Py_ssize_t cells, list moves, fill=None):
+def move_step(str name, tuple sources, int item, Py_ssize_t cells, list moves, fill=None):
     """A step that copies boxes of cells.
 
     Parameters
     ----------
-    sources : how many operands are read; the one behind them is written
+    sources : cells of each array that is read; the one behind them is written
     item : bytes of a cell, 1, 4 or 8
     cells : of the target
     moves : (number of the source, first byte there, first byte of the target, [(size, source step, target step), …])
@@ -157,19 +157,19 @@ def move_step(str name, int sources, int item, Py_ssize_t cells, list moves, fil
         if item != 1 and item != 4 and item != 8:
             raise ValueError(f"move: cells of 1, 4 or 8 bytes; got {item}")
         p.item, p.cells, p.moves, p.fills = item, cells, 0, fill is not None
-        p.target = sources
+        p.target = len(sources)
         p.fill = 0 if fill is None else int.from_bytes(fill, "little")
         for source, begin, to, axes in moves:
             count = 1
             for axis in axes:
                 count *= axis[0]
-            if not 0 <= source < sources:
-                raise ValueError(f"move: sources are numbered 0 to {sources - 1}; got {source}")
+            if not 0 <= source < len(sources):
+                raise ValueError(f"move: sources are numbered 0 to {len(sources) - 1}; got {source}")
             if count == 0:
                 continue
             read_move(&p.move[p.moves], source, begin, to, axes)
             p.moved += count
             p.moves += 1
-        return make_step(name, run, p, size, p.target + 1)
+        return make_step(name, run, p, size, tuple([item * n for n in (*sources, cells)]))
     finally:
         free(p)

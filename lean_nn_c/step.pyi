@@ -2,5 +2,7 @@ from typing import Any
 
 class Step:
     name: str
-    operands: int
+    sizes: tuple[int, ...]
+    outputs: int
+    keep: Any
     def __call__(self, *arrays: Any) -> None: ...

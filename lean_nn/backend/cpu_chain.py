@@ -23,7 +23,7 @@ Op = tuple[str, tuple[int, ...], int, tuple[float, ...]]
 def repetition(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, int] | None:
     """(inner, count): cell i of `out` reads cell i // inner % count of an array of `shape`; (0, 0) where shapes agree.
 
-    None where the array is repeated in a way that one quotient does not describe.
+    None where the array is repeated in a way that one quotient does not describe, or there is nothing to compute.
 
     Examples
     --------
@@ -33,6 +33,8 @@ def repetition(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, int] 
     if shape == out:
         return 0, 0
     own = (1,) * (len(out) - len(shape)) + shape
+    if prod(out) == 0:
+        return None
     held = [axis for axis, n in enumerate(own) if n != 1]
     if not held:
         return 1, 1

@@ -16,19 +16,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from lean_nn.primitive import Aval
 from lean_nn.window import conv_spatial
-from lean_nn_c import conv as kernel_module
+from lean_nn_c import conv as kernels
 from lean_nn_c import gemm
+from lean_nn_c.step import Step
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
-Sizes = tuple[Ints, Ints, Ints, Ints, Ints, Ints]
 
 ALGORITHMS = ("auto", "taps", "winograd", "strips", "direct", "im2col")
 _chosen: ContextVar[str] = ContextVar("conv_algorithm", default="auto")
@@ -46,95 +48,87 @@ def algorithm(name: str) -> Iterator[None]:
         _chosen.reset(token)
 
 
-def _sizes(x: Ints, k: Ints, y: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Sizes:
-    """The kernels' geometry: only the padding before an axis matters once the output's size is known."""
-    return x[2:], k, y[2:], stride, tuple(before for before, _ in padding), dilation
-
-
-def conv(
-    x: Array,
-    w: Array,
-    b: Array | None = None,
-    *,
-    out: Array,
-    stride: Ints,
-    padding: Pairs,
-    dilation: Ints,
-    groups: int,
-) -> None:
-    sizes = _sizes(x.shape, w.shape[2:], out.shape, stride, padding, dilation)
-    chosen = _chosen.get()
-    if chosen == "im2col":
-        return _conv_by_columns(x, w, b, out, groups, sizes)
-    head = (x.shape[0], x.shape[1], w.shape[0], groups)
-    return kernel_module.conv(x.reshape(-1), w.reshape(-1), b, out.reshape(-1), *head, *sizes, chosen)
-
-
-def conv_input(
-    y_bar: Array,
-    w: Array,
-    *,
-    out: Array,
-    spatial: Ints,
-    stride: Ints,
-    padding: Pairs,
-    dilation: Ints,
-    groups: int,
-) -> None:
-    sizes = _sizes(out.shape, w.shape[2:], y_bar.shape, stride, padding, dilation)
-    chosen = _chosen.get()
-    if chosen == "im2col":
-        return _conv_input_by_columns(y_bar, w, out, groups, sizes)
-    head = (out.shape[0], out.shape[1], w.shape[0], groups)
-    return kernel_module.conv_input(y_bar.reshape(-1), w.reshape(-1), out.reshape(-1), *head, *sizes, chosen)
-
-
-def conv_weight(
-    x: Array,
-    y_bar: Array,
-    *,
-    out: Array,
-    kernel: Ints,
-    stride: Ints,
-    padding: Pairs,
-    dilation: Ints,
-    groups: int,
-) -> None:
-    sizes = _sizes(x.shape, kernel, y_bar.shape, stride, padding, dilation)
-    chosen = _chosen.get()
-    if chosen == "im2col":
-        return _conv_weight_by_columns(x, y_bar, out, groups, sizes)
-    head = (x.shape[0], x.shape[1], y_bar.shape[1], groups)
-    return kernel_module.conv_weight(x.reshape(-1), y_bar.reshape(-1), out.reshape(-1), *head, *sizes, chosen)
-
-
-def unfold(
-    x: Array, *, out: Array, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints
-) -> None:
+@lru_cache(1024)
+def _step(
+    name: str, wide: bool, bias: bool, x: Ints, w: Ints, y: Ints, stride: Ints, padding: Pairs, dilation: Ints, groups: int,
+    by: str,
+) -> Step:  # fmt: skip
+    """The kernel for image, weight and output of these shapes; only the padding before an axis matters to it."""
     before = tuple(a for a, _ in padding)
-    windows = _windows(x.shape[2:], kernel, stride, padding, dilation)
-    sizes = (x.shape[2:], kernel, windows, stride, before, dilation)
-    kernel_module.unfold(x.reshape(-1), out.reshape(-1), x.shape[0], x.shape[1], *sizes)
+    sizes = x[2:], w[2:], y[2:], stride, before, dilation
+    return kernels.step(name, wide, bias, x[0], x[1], w[0], groups, *sizes, by)
 
 
-def fold(
-    cols: Array,
-    *,
-    out: Array,
-    spatial: Ints,
-    kernel: Ints,
-    stride: Ints,
-    padding: Pairs,
-    dilation: Ints,
-) -> None:
-    before = tuple(a for a, _ in padding)
-    windows = _windows(spatial, kernel, stride, padding, dilation)
-    sizes = (spatial, kernel, windows, stride, before, dilation)
-    kernel_module.fold(cols.reshape(-1), out.reshape(-1), out.shape[0], out.shape[1], *sizes)
+def _is_wide(a: Any) -> bool:
+    return bool(a.dtype == np.float64)
 
 
-def _windows(spatial: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Ints:
-    return conv_spatial("unfold", spatial, kernel, stride, padding, dilation)
+# --- on arrays ---
+
+
+def conv(x: Array, w: Array, b: Array | None = None, *, out: Array, **geometry: Any) -> None:
+    by = _chosen.get()
+    if by == "im2col":
+        return _conv_by_columns(x, w, b, out, **geometry)
+    step = _step("conv", _is_wide(x), b is not None, x.shape, w.shape, out.shape, **geometry, by=by)
+    return step(x, w, out) if b is None else step(x, w, b, out)
+
+
+def conv_input(y_bar: Array, w: Array, *, out: Array, spatial: Ints, **geometry: Any) -> None:
+    by = _chosen.get()
+    if by == "im2col":
+        return _conv_input_by_columns(y_bar, w, out, **geometry)
+    return _step("conv_input", _is_wide(w), False, out.shape, w.shape, y_bar.shape, **geometry, by=by)(y_bar, w, out)
+
+
+def conv_weight(x: Array, y_bar: Array, *, out: Array, kernel: Ints, **geometry: Any) -> None:
+    by = _chosen.get()
+    if by == "im2col":
+        return _conv_weight_by_columns(x, y_bar, out, **geometry)
+    return _step("conv_weight", _is_wide(x), False, x.shape, out.shape, y_bar.shape, **geometry, by=by)(x, y_bar, out)
+
+
+def unfold(x: Array, *, out: Array, kernel: Ints, **window: Any) -> None:
+    _columns("unfold", _is_wide(x), x.shape, kernel, **window)(x, out)
+
+
+def fold(cols: Array, *, out: Array, spatial: Ints, kernel: Ints, **window: Any) -> None:
+    _columns("fold", _is_wide(cols), out.shape, kernel, **window)(cols, out)
+
+
+def _columns(name: str, wide: bool, x: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Step:
+    """unfold or fold of images of shape `x`."""
+    windows = conv_spatial(name, x[2:], kernel, stride, padding, dilation)
+    n, c = x[:2]
+    return _step(name, wide, False, x, (c, c, *kernel), (n, c, *windows), stride, padding, dilation, 1, "auto")
+
+
+# --- for compiled programs ---
+
+
+def conv_step(x: Aval, w: Aval, b: Aval | None = None, *, out: tuple[Aval], **geometry: Any) -> Step | None:
+    return _planned("conv", _is_wide(x), b is not None, x.shape, w.shape, out[0].shape, geometry)
+
+
+def conv_input_step(y_bar: Aval, w: Aval, *, out: tuple[Aval], spatial: Ints, **geometry: Any) -> Step | None:
+    return _planned("conv_input", _is_wide(w), False, out[0].shape, w.shape, y_bar.shape, geometry)
+
+
+def conv_weight_step(x: Aval, y_bar: Aval, *, out: tuple[Aval], kernel: Ints, **geometry: Any) -> Step | None:
+    return _planned("conv_weight", _is_wide(x), False, x.shape, out[0].shape, y_bar.shape, geometry)
+
+
+def _planned(name: str, wide: bool, bias: bool, x: Ints, w: Ints, y: Ints, geometry: dict[str, Any]) -> Step | None:
+    by = _chosen.get()
+    return None if by == "im2col" else _step(name, wide, bias, x, w, y, **geometry, by=by)
+
+
+def unfold_step(x: Aval, *, out: tuple[Aval], kernel: Ints, **window: Any) -> Step:
+    return _columns("unfold", _is_wide(x), x.shape, kernel, **window)
+
+
+def fold_step(cols: Aval, *, out: tuple[Aval], spatial: Ints, kernel: Ints, **window: Any) -> Step:
+    return _columns("fold", _is_wide(cols), out[0].shape, kernel, **window)
 
 
 # --- im2col: columns and a matrix product, one sample at a time ---
@@ -153,32 +147,32 @@ def _grouped(array: Array, groups: int, columns: int) -> Array:
     return array.reshape(groups, array.shape[0] // groups, columns)
 
 
-def _conv_by_columns(x: Array, w: Array, b: Array | None, out: Array, groups: int, sizes: Sizes) -> None:
-    taps, outs = prod(sizes[1]), prod(sizes[2])
+def _conv_by_columns(x: Array, w: Array, b: Array | None, out: Array, groups: int, **window: Any) -> None:
+    taps, outs = prod(w.shape[2:]), prod(out.shape[2:])
     weight = _grouped(w, groups, w.shape[1] * taps)
     cols = np.empty((groups, w.shape[1] * taps, outs), x.dtype)
-    for image, result in zip(x, out, strict=True):
-        kernel_module.unfold(image.reshape(-1), cols.reshape(-1), 1, x.shape[1], *sizes)
+    for i, result in enumerate(out):
+        unfold(x[i : i + 1], out=cols, kernel=w.shape[2:], **window)
         _product(weight, cols, _grouped(result, groups, outs), False, False)
         if b is not None:
-            result += b.reshape(-1, *(1,) * len(sizes[0]))
+            result += b.reshape(-1, *(1,) * (out.ndim - 2))
 
 
-def _conv_input_by_columns(y_bar: Array, w: Array, out: Array, groups: int, sizes: Sizes) -> None:
-    taps, outs = prod(sizes[1]), prod(sizes[2])
+def _conv_input_by_columns(y_bar: Array, w: Array, out: Array, groups: int, **window: Any) -> None:
+    taps, outs = prod(w.shape[2:]), prod(y_bar.shape[2:])
     weight = _grouped(w, groups, w.shape[1] * taps)
     cols = np.empty((groups, w.shape[1] * taps, outs), w.dtype)
-    for cotangent, result in zip(y_bar, out, strict=True):
+    for i, cotangent in enumerate(y_bar):
         _product(weight, _grouped(cotangent, groups, outs), cols, True, False)
-        kernel_module.fold(cols.reshape(-1), result.reshape(-1), 1, out.shape[1], *sizes)
+        fold(cols, out=out[i : i + 1], spatial=out.shape[2:], kernel=w.shape[2:], **window)
 
 
-def _conv_weight_by_columns(x: Array, y_bar: Array, out: Array, groups: int, sizes: Sizes) -> None:
-    taps, outs = prod(sizes[1]), prod(sizes[2])
+def _conv_weight_by_columns(x: Array, y_bar: Array, out: Array, groups: int, **window: Any) -> None:
+    taps, outs = prod(out.shape[2:]), prod(y_bar.shape[2:])
     cols = np.empty((groups, out.shape[1] * taps, outs), x.dtype)
     part = np.empty((groups, out.shape[0] // groups, out.shape[1] * taps), x.dtype)
     out[...] = 0
-    for image, cotangent in zip(x, y_bar, strict=True):
-        kernel_module.unfold(image.reshape(-1), cols.reshape(-1), 1, x.shape[1], *sizes)
+    for i, cotangent in enumerate(y_bar):
+        unfold(x[i : i + 1], out=cols, kernel=out.shape[2:], **window)
         _product(_grouped(cotangent, groups, outs), cols, part, False, True)
         out += part.reshape(out.shape)

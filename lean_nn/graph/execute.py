@@ -54,7 +54,7 @@ def compiled_step(graph: Graph, node: Node) -> Step | CpuStep:
 def copy_step(aval: Aval) -> Step:
     """A step that copies an array."""
     cells, item = prod(aval.shape), aval.dtype.itemsize
-    return move_step("copy", 1, item, cells, [(0, 0, 0, [(cells, item, item)])])
+    return move_step("copy", (cells,), item, cells, [(0, 0, 0, [(cells, item, item)])])
 
 
 class Executor:

@@ -6,12 +6,12 @@ import itertools
 import math
 from dataclasses import dataclass
 
+import conv_calls as kernel
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lean_nn_c import conv as kernel
 from lean_nn_c import threads
 
 ALGORITHMS = ("taps", "strips", "direct")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+import conv_calls as kernel
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lean_nn.precision import get_precision, set_precision
-from lean_nn_c import conv as kernel
 from lean_nn_c import threads, winograd
 
 DTYPES = (np.float32, np.float64)
