@@ -87,6 +87,14 @@ LISTED = [
     Shape((1, 16, 16, 16, 16), (16, 8, 4, 4, 4), 2, 1, transposed=True, f64=False),
     Shape((1, 64, 1024), (64, 32, 4), 2, 1, transposed=True, f64=False),
 ]
+
+
+def _depthwise(n: int, c: int, *spatial: int, k: int = 3, stride: int = 1, dilation: int = 1) -> Shape:
+    """A depthwise layer that keeps its size, or its size ÷ stride."""
+    window = (k,) * len(spatial)
+    return Shape((n, c, *spatial), (c, 1, *window), stride, dilation * (k // 2), dilation, groups=c)
+
+
 FURTHER = [replace(shape, f64=False, listed=False) for shape in (
     Shape((1, 32, 112, 112), (32, 1, 3, 3), 1, 1, groups=32),
     Shape((1, 192, 56, 56), (192, 1, 3, 3), 1, 1, groups=192),
@@ -104,6 +112,28 @@ FURTHER = [replace(shape, f64=False, listed=False) for shape in (
     Shape((1, 128, 1000), (256, 128, 3), 1, 1),
     Shape((1, 1, 64, 64, 64), (8, 1, 3, 3, 3), 1, 1),
     Shape((1, 24, 20, 20, 20), (24, 24, 3, 3, 3), 1, 1),
+    # MobileNet v2's other depthwise layers
+    _depthwise(1, 96, 112, 112, stride=2),
+    _depthwise(1, 144, 56, 56),
+    _depthwise(1, 192, 28, 28),
+    _depthwise(1, 192, 28, 28, stride=2),
+    _depthwise(1, 384, 14, 14),
+    _depthwise(1, 576, 14, 14, stride=2),
+    _depthwise(1, 960, 7, 7),
+    # larger windows, dilation, batches, one and three axes
+    _depthwise(1, 240, 28, 28, k=5),
+    _depthwise(1, 96, 56, 56, k=7),
+    _depthwise(1, 192, 56, 56, dilation=2),
+    _depthwise(32, 64, 28, 28),
+    _depthwise(32, 192, 7, 7),
+    _depthwise(1, 64, 16000, k=31),
+    _depthwise(1, 128, 4000, k=9),
+    _depthwise(1, 32, 16, 16, 16),
+    # first layers: LeNet's, a ResNet's for small images, a volume's; and a last one
+    Shape((64, 1, 28, 28), (32, 1, 5, 5), 1, 2),
+    Shape((32, 3, 32, 32), (16, 3, 3, 3), 1, 1),
+    Shape((4, 1, 32, 32, 32), (16, 1, 3, 3, 3), 1, 1),
+    Shape((1, 64, 56, 56), (3, 64, 3, 3), 1, 1),
 )]  # fmt: skip
 
 

@@ -35,7 +35,7 @@ cdef extern from "strips.h" nogil:
         int64_t rows
         int64_t* src
         int64_t* dst
-        int64_t phases, plane, step, spread
+        int64_t phases, plane, step, spread, pairs
         int64_t first[LNN_PHASES]
         int64_t low[LNN_PHASES]
         int64_t count[LNN_PHASES]
@@ -227,6 +227,10 @@ cdef inline void list_rows(Plan* plan, const Geometry* part, int64_t spread) noe
             c.low[f] = clip(ceil_div(shift, c.step), 0, p.q[last])
             c.count[f] = clip(ceil_div(p.size[last] + shift, c.step), c.low[f], p.q[last]) - c.low[f]
             c.first[f] = c.step * c.low[f] - shift
+    # the phase that begins has as many cells as the other, or one more
+    f = 0 if c.phases != 2 or c.first[0] < c.first[1] else 1
+    c.pairs = c.phases == 2 and c.step == 2 and c.first[1 - f] == c.first[f] + 1 and (
+        0 <= c.count[f] - c.count[1 - f] <= 1)
     for k in range(phases):
         for i in range(last):
             at[i] = 0

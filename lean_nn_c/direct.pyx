@@ -232,46 +232,58 @@ cdef Desk desk_at(const Strips* s, const Geometry* g, char* memory, int64_t stri
 cdef void strip_units(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b, real* out,
                       char* memory, int64_t first, int64_t stop) noexcept nogil:
     """Units first..stop of conv or conv_input; a unit is (strip, sample, group)."""
-    cdef bint back = s.kind == CONV_INPUT
-    cdef int64_t rows = g.cg if back else g.og, cells = g.outs if back else g.cells, planes = g.n * g.groups
-    cdef int64_t unit, image, group, at, channels, i
-    cdef const real* weight
-    cdef Desk d
+    cdef int64_t unit, planes = g.n * g.groups, strip = first // planes, image = first % planes, group = image % g.groups
+    cdef Desk d = desk_at(s, g, memory, strip, 0)
     for unit in range(first, stop):
-        d = desk_at(s, g, memory, unit // planes, 0)
-        image = unit % planes
-        group = unit % g.groups
-        at = 0
-        while at < s.channels:
-            channels = min(s.chunk, s.channels - at)
-            for i in range(channels):
-                fill_strip(&d.plan.copies, source + (image * s.channels + at + i) * cells,
-                           <real*>d.strip + i * d.plan.planes.channel)
-            weight = w + (group * g.og * g.cg + at * (g.cg if back else 1)) * g.taps
-            strip_rows(s, g, &d, weight, b + group * rows if b != NULL else NULL, at, channels,
-                       out + image * rows * s.size * s.rest)
-            at += channels
+        strip_unit(s, g, &d, source, w, b, out, image, group)
+        image += 1                  # counted, not divided: small planes take no longer than a few divisions
+        group = group + 1 if group + 1 < g.groups else 0
+        if image == planes and unit + 1 < stop:
+            image = 0
+            strip += 1
+            d = desk_at(s, g, memory, strip, 0)
 
 
-cdef void strip_rows(const Strips* s, const Geometry* g, const Desk* d, const real* w, const real* b, int64_t at,
-                     int64_t channels, real* out) noexcept nogil:
+cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, const real* source, const real* w,
+                            const real* b, real* out, int64_t image, int64_t group) noexcept nogil:
+    """One group of one sample: its channels chunk by chunk."""
+    cdef bint back = s.kind == CONV_INPUT
+    cdef int64_t rows = g.cg if back else g.og, cells = g.outs if back else g.cells, at = 0, channels, i
+    cdef const real* weight
+    while at < s.channels:
+        channels = min(s.chunk, s.channels - at)
+        for i in range(channels):
+            fill_strip(&d.plan.copies, source + (image * s.channels + at + i) * cells,
+                       <real*>d.strip + i * d.plan.planes.channel)
+        weight = w + (group * g.og * g.cg + at * (g.cg if back else 1)) * g.taps
+        strip_rows(s, g, d, weight, b + group * rows if b != NULL else NULL, at, channels,
+                   out + image * rows * s.size * s.rest + d.plan.begin)
+        at += channels
+
+
+cdef inline void strip_rows(const Strips* s, const Geometry* g, const Desk* d, const real* w, const real* b, int64_t at,
+                            int64_t channels, real* out) noexcept nogil:
     """What a filled strip gives to all rows of weights; the sums of earlier channels lie on the desk."""
     cdef int64_t rows = g.cg if s.kind == CONV_INPUT else g.og
     cdef int64_t row_step = g.taps if s.kind == CONV_INPUT else g.cg * g.taps
-    cdef int64_t i, k, m, panel, panels = rows if s.tall else (rows + LNN_ROWS - 1) // LNN_ROWS, ldo = s.size * s.rest
+    cdef int64_t i, k, m = 0, left, ldo = s.size * s.rest
     cdef const real* row[LNN_ROWS]
     cdef real* sums = <real*>d.rest
     cdef int mr
-    for panel in range(panels):
-        m = rows * panel // panels
-        mr = <int>(rows * (panel + 1) // panels - m)
+    while m < rows:
+        left = rows - m
+        if s.tall:
+            mr = 1
+        else:                       # 8 as 4 + 4, not 6 + 2
+            mr = <int>(left if left <= LNN_ROWS else (left + 1) // 2 if left < 2 * LNN_ROWS else LNN_ROWS)
         for i in range(mr):
             row[i] = w + (m + i) * row_step
         for k in range(s.classes):
             sweep_rows(mr, d.plan.sweeps + k, channels, row, <const real*>d.strip, b + m if b != NULL else NULL, sums,
-                       at == 0, at + channels == s.channels, out + m * ldo + d.plan.begin, ldo)
+                       at == 0, at + channels == s.channels, out + m * ldo, ldo)
             sums += d.plan.sweeps[k].vectors * LNN_TALL * s.lanes if s.tall else (
                 (d.plan.sweeps[k].vectors + ABREAST) * mr * s.lanes)
+        m += mr
 
 
 cdef int strips_run(Kind kind, const Geometry* g, const real* source, const real* w, const real* b,
@@ -327,30 +339,38 @@ cdef int strips_conv_input(const Geometry* g, const real* y_bar, const real* w, 
 cdef void strip_weights(const Strips* s, const Geometry* g, const real* x, const real* y_bar, real* w_bar,
                         char* memory, int64_t first, int64_t stop) noexcept nogil:
     """w_bar of the input channels first..stop: strips, then samples, in order."""
-    cdef int64_t loose = (s.width + s.lanes - 1) // s.lanes * s.lanes, rows = s.height * s.rest // s.width
-    cdef int64_t strip, n, c, i, o, taps = g.taps * s.lanes
+    cdef int64_t loose = (s.width + s.lanes - 1) // s.lanes * s.lanes * (s.height * s.rest // s.width)
+    cdef int64_t strip, n, c, i, o, width, rows, taps = g.taps * s.lanes
     cdef const real* y
     cdef real* sums
     cdef Desk d
     for strip in range(s.count):
-        d = desk_at(s, g, memory, strip, loose * rows * sizeof(real))
-        sums = <real*>d.rest + loose * rows
-        if strip == 0:
-            memset(sums, 0, (stop - first) * g.og * taps * sizeof(real))
+        d = desk_at(s, g, memory, strip, loose * sizeof(real))
+        width = d.plan.sweeps[0].width
+        rows = d.plan.height * s.rest // width
         for n in range(g.n):
+            sums = <real*>d.rest + loose
+            if strip == 0 and n == 0:
+                memset(sums, 0, (stop - first) * g.og * taps * sizeof(real))
+            o = first // g.cg * g.og
             for c in range(first, stop):
                 fill_strip(&d.plan.copies, x + (n * g.c + c) * g.cells, <real*>d.strip)
+                if g.cg > 1:
+                    o = c // g.cg * g.og
                 for i in range(g.og):
-                    o = c // g.cg * g.og + i
-                    y = y_bar + (n * g.o + o) * g.outs + d.plan.begin
-                    if d.plan.sweeps[0].width % s.lanes:
-                        loosen(<real*>d.rest, y, d.plan.sweeps[0].width, d.plan.height * s.rest // d.plan.sweeps[0].width)
+                    y = y_bar + (n * g.o + o + i) * g.outs + d.plan.begin
+                    if width % s.lanes:
+                        loosen(<real*>d.rest, y, width, rows)
                         y = <const real*>d.rest
-                    gauge(d.plan.sweeps, <const real*>d.strip, y, sums + ((c - first) * g.og + i) * taps)
+                    gauge(d.plan.sweeps, <const real*>d.strip, y, sums)
+                    sums += taps
+                o += g.og
+    sums = <real*>d.rest + loose
     for c in range(first, stop):
         for i in range(g.og):
             o = c // g.cg * g.og + i
-            settle(<const real*>sums + ((c - first) * g.og + i) * taps, g.taps, w_bar + (o * g.cg + c % g.cg) * g.taps)
+            settle(<const real*>sums, g.taps, w_bar + (o * g.cg + c % g.cg) * g.taps)
+            sums += taps
 
 
 cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:

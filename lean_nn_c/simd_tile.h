@@ -170,14 +170,16 @@ static __attribute__((noinline)) void LNN_NAME(lnn_strips)(const T *src, ptrdiff
         }
 }
 
-/* Lanes added pairwise, in a fixed order. */
+/* Lanes added pairwise, in a fixed order: halves, down to 16 bytes, whose lanes are few. */
 LNN_INLINE T LNN_NAME(lnn_lanes)(V v)
 {
-    T lane[LANES];
-    memcpy(lane, &v, sizeof v);
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++) lane[i] += lane[i + width];
-    return lane[0];
+    typedef T H __attribute__((vector_size(16)));
+    H part[LNN_BYTES / 16];
+    memcpy(part, &v, sizeof v);
+    for (int width = LNN_BYTES / 32; width > 0; width /= 2)
+        for (int i = 0; i < width; i++) part[i] += part[i + width];
+    return LNN_SIZE == 8 ? part[0][0] + part[0][1] : part[0][0] + part[0][2 % (16 / LNN_SIZE)]
+                         + (part[0][1] + part[0][3 % (16 / LNN_SIZE)]);
 }
 
 /* out[m*ldo + n*ldn] (+)= sum_k arow[m][k] * brow[n][k]: rows of both run along k. */

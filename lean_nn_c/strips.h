@@ -27,6 +27,7 @@ typedef struct {                     /* how one channel's rows come into the str
     int64_t rows, *src, *dst;        /* where a row with real cells begins, in the source and in the strip */
     int64_t phases, plane;           /* of the last axis, and their distance in the strip */
     int64_t step, spread;            /* strip cell low + spread*i of a row is the source's cell first + step*i */
+    int64_t pairs;                   /* whether two phases take turns along all of a source row */
     int64_t first[LNN_PHASES], low[LNN_PHASES], count[LNN_PHASES];
 } lnn_copies;
 

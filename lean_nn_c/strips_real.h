@@ -12,27 +12,32 @@ typedef T H __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));    
 typedef LNN_INT LNN_NAME(lnn_short_ints) __attribute__((vector_size(16)));
 
 #if LNN_SIZE == 8
-#define EVENS_SHORT(a, b) LNN_MIX(a, b, LNN_NAME(lnn_short_ints), 0, 3)
+#define EVENS_SHORT(a, b) LNN_MIX(a, b, LNN_NAME(lnn_short_ints), 0, 2)
+#define ODDS_SHORT(a, b) LNN_MIX(a, b, LNN_NAME(lnn_short_ints), 1, 3)
 #else
-#define EVENS_SHORT(a, b) LNN_MIX(a, b, LNN_NAME(lnn_short_ints), 0, 2, 5, 7)
+#define EVENS_SHORT(a, b) LNN_MIX(a, b, LNN_NAME(lnn_short_ints), 0, 2, 4, 6)
+#define ODDS_SHORT(a, b) LNN_MIX(a, b, LNN_NAME(lnn_short_ints), 1, 3, 5, 7)
 #endif
 
-/* EVENS: cells 0, 2, 4, … of 2*LANES - 1 neighbours; `a` begins at the first, `b` at the LANES-th, so that nothing beyond is read.
- * LOW and HIGH: the halves of a vector interleaved with another. */
+/* EVENS, ODDS: every second cell of two vectors; LOW, HIGH: the halves of two vectors interleaved. */
 #if LNN_BYTES / LNN_SIZE == 2
-#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 3)
-#define LOW(a, b) LNN_MIX(a, b, INTS, 0, 2)
-#define HIGH(a, b) LNN_MIX(a, b, INTS, 1, 3)
+#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2)
+#define ODDS(a, b) LNN_MIX(a, b, INTS, 1, 3)
+#define LOW EVENS
+#define HIGH ODDS
 #elif LNN_BYTES / LNN_SIZE == 4
-#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2, 5, 7)
+#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2, 4, 6)
+#define ODDS(a, b) LNN_MIX(a, b, INTS, 1, 3, 5, 7)
 #define LOW(a, b) LNN_MIX(a, b, INTS, 0, 4, 1, 5)
 #define HIGH(a, b) LNN_MIX(a, b, INTS, 2, 6, 3, 7)
 #elif LNN_BYTES / LNN_SIZE == 8
-#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2, 4, 6, 9, 11, 13, 15)
+#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2, 4, 6, 8, 10, 12, 14)
+#define ODDS(a, b) LNN_MIX(a, b, INTS, 1, 3, 5, 7, 9, 11, 13, 15)
 #define LOW(a, b) LNN_MIX(a, b, INTS, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH(a, b) LNN_MIX(a, b, INTS, 4, 12, 5, 13, 6, 14, 7, 15)
 #else
-#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
+#define EVENS(a, b) LNN_MIX(a, b, INTS, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#define ODDS(a, b) LNN_MIX(a, b, INTS, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 #define LOW(a, b) LNN_MIX(a, b, INTS, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH(a, b) LNN_MIX(a, b, INTS, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #endif
@@ -66,51 +71,71 @@ LNN_INLINE void LNN_NAME(lnn_copy_row)(T *dst, const T *src, ptrdiff_t n)
     *(VU *)(dst + n - LANES) = *(const VU *)(src + n - LANES);
 }
 
-/* dst[i] = src[step*i] */
-LNN_INLINE void LNN_NAME(lnn_gather_row)(T *dst, const T *src, ptrdiff_t n, ptrdiff_t step)
+/* even[i] = src[2*i] and odd[i] = src[2*i + 1] for i < n; a last even one if more. */
+LNN_INLINE void LNN_NAME(lnn_split_row)(T *even, T *odd, const T *src, ptrdiff_t n, int more)
 {
-    if (step == 2 && n >= LANES)
-        for (ptrdiff_t i = 0;; i = i + LANES < n - LANES ? i + LANES : n - LANES) {
-            const V a = *(const VU *)(src + 2 * i), b = *(const VU *)(src + 2 * i + LANES - 1);
-            *(VU *)(dst + i) = EVENS(a, b);
-            if (i == n - LANES) return;
-        }
-    if (step == 2 && n >= SHORT)
-        for (ptrdiff_t i = 0;; i = i + SHORT < n - SHORT ? i + SHORT : n - SHORT) {
-            const H a = *(const H *)(src + 2 * i), b = *(const H *)(src + 2 * i + SHORT - 1);
-            *(H *)(dst + i) = EVENS_SHORT(a, b);
-            if (i == n - SHORT) return;
-        }
-    for (ptrdiff_t i = 0; i < n; i++) dst[i] = src[step * i];
+#define PIECE(TYPE, WIDTH, SIDES, i) { \
+        const TYPE a = *(const TYPE *)(src + 2 * (i)), b = *(const TYPE *)(src + 2 * (i) + WIDTH); \
+        *(TYPE *)(even + (i)) = EVENS##SIDES(a, b); \
+        *(TYPE *)(odd + (i)) = ODDS##SIDES(a, b); \
+    }
+#define PIECES(TYPE, WIDTH, SIDES) { \
+        for (ptrdiff_t i = 0; i + WIDTH <= n; i += WIDTH) PIECE(TYPE, WIDTH, SIDES, i) \
+        if (n % WIDTH) PIECE(TYPE, WIDTH, SIDES, n - WIDTH) \
+    }
+    if (n >= LANES) PIECES(VU, LANES, )
+    else if (n >= SHORT) PIECES(H, SHORT, _SHORT)
+    else for (ptrdiff_t i = 0; i < n; i++) {
+        even[i] = src[2 * i];
+        odd[i] = src[2 * i + 1];
+    }
+    if (more) even[n] = src[2 * n];
+#undef PIECES
+#undef PIECE
 }
 
-/* dst[step*i] = src[i]; what lies between is zero already, and may be made zero again, also behind the last. */
-LNN_INLINE void LNN_NAME(lnn_spread_row)(T *dst, const T *src, ptrdiff_t n, ptrdiff_t step)
+/* dst[2*i] = src[i]; what lies between is zero already, and may be made zero again, also behind the last. */
+LNN_INLINE void LNN_NAME(lnn_spread_row)(T *dst, const T *src, ptrdiff_t n)
 {
     const V zero = (V){0};
-    if (step != 2 || n < LANES) {
-        for (ptrdiff_t i = 0; i < n; i++) dst[step * i] = src[i];
+    if (n < LANES) {
+        for (ptrdiff_t i = 0; i < n; i++) dst[2 * i] = src[i];
         return;
     }
-    for (ptrdiff_t i = 0;; i = i + LANES < n - LANES ? i + LANES : n - LANES) {
-        const V a = *(const VU *)(src + i);
-        *(VU *)(dst + 2 * i) = LOW(a, zero);
-        *(VU *)(dst + 2 * i + LANES) = HIGH(a, zero);
-        if (i == n - LANES) return;
+#define PIECE(i) { \
+        const V a = *(const VU *)(src + (i)); \
+        *(VU *)(dst + 2 * (i)) = LOW(a, zero); \
+        *(VU *)(dst + 2 * (i) + LANES) = HIGH(a, zero); \
     }
+    for (ptrdiff_t i = 0; i + LANES <= n; i += LANES) PIECE(i)
+    if (n % LANES) PIECE(n - LANES)
+#undef PIECE
 }
 
 /* The real cells of one channel into their places. Rows ascend in the strip. */
 static __attribute__((noinline)) void LNN_NAME(lnn_fill_strip)(const lnn_copies *c, const T *source, T *strip)
 {
-    for (int64_t r = 0; r < c->rows; r++)
-        for (int64_t f = 0; f < c->phases; f++) {
-            const T *from = source + c->src[r] + c->first[f];
-            T *to = strip + c->dst[r] + f * c->plane + c->low[f];
-            if (c->spread > 1) LNN_NAME(lnn_spread_row)(to, from, c->count[f], c->spread);
-            else if (c->step > 1) LNN_NAME(lnn_gather_row)(to, from, c->count[f], c->step);
-            else LNN_NAME(lnn_copy_row)(to, from, c->count[f]);
-        }
+    const int64_t rows = c->rows, *const src = c->src, *const dst = c->dst;
+    if (c->step == 2 && c->phases == 2 && c->pairs) {
+        const int even = c->first[1] < c->first[0], odd = !even, more = c->count[even] > c->count[odd];
+        const int64_t to_even = even * c->plane + c->low[even], to_odd = odd * c->plane + c->low[odd];
+        for (int64_t r = 0; r < rows; r++)
+            LNN_NAME(lnn_split_row)(strip + dst[r] + to_even, strip + dst[r] + to_odd, source + src[r] + c->first[even],
+                                    c->count[odd], more);
+        return;
+    }
+    for (int64_t f = 0; f < c->phases; f++) {
+        const T *from = source + c->first[f];
+        T *to = strip + f * c->plane + c->low[f];
+        const int64_t n = c->count[f], step = c->step, spread = c->spread;
+        if (step == 1 && spread == 1)
+            for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_copy_row)(to + dst[r], from + src[r], n);
+        else if (spread == 2)
+            for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_spread_row)(to + dst[r], from + src[r], n);
+        else
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t i = 0; i < n; i++) to[dst[r] + spread * i] = from[src[r] + step * i];
+    }
 }
 
 /* Rows of `width` cells side by side into rows of whole vectors, whose ends are zero already. */
@@ -306,7 +331,9 @@ static void LNN_NAME(lnn_settle)(const T *sums, int64_t n, T *out)
 }
 
 #undef EVENS
+#undef ODDS
 #undef EVENS_SHORT
+#undef ODDS_SHORT
 #undef SHORT
 #undef H
 #undef LOW

@@ -146,6 +146,27 @@ LARGE = [
     Geometry(2, 5, 4, 1, (), (), (), (), ()),  # rank 0: a linear layer
 ]
 
+# What strips are for: few channels on either side of a group (and each of their special cases).
+NARROW = [
+    Geometry(2, 5, 5, 5, (115, 113), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # several strips
+    Geometry(2, 3, 3, 3, (61, 57), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),  # classes of rows, cells spread out
+    Geometry(3, 9, 9, 9, (7, 7), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # rows shorter than a vector
+    Geometry(3, 4, 4, 4, (14, 14), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
+    Geometry(1, 2, 2, 2, (33, 30), (3, 3), (1, 1), ((4, 4), (4, 4)), (4, 4)),  # rows of a tall tile far apart
+    Geometry(1, 2, 4, 2, (40, 19), (9, 2), (1, 1), ((4, 4), (1, 0)), (1, 1)),  # a run longer than its most taps
+    Geometry(1, 2, 2, 2, (29, 23), (5, 5), (2, 3), ((2, 2), (0, 5)), (3, 2)),
+    Geometry(2, 1, 70, 1, (28, 28), (5, 5), (1, 1), ((2, 2), (2, 2)), (1, 1)),  # sums kept between chunks of channels
+    Geometry(1, 70, 3, 1, (30, 20), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
+    Geometry(1, 40, 2, 1, (12, 6), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
+    Geometry(2, 3, 11, 1, (40, 40), (7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1)),
+    Geometry(2, 6, 6, 6, (9000,), (31,), (1,), ((15, 15),), (1,)),  # one axis, cut along itself
+    Geometry(2, 4, 8, 4, (5001,), (8,), (2,), ((3, 3),), (1,)),
+    Geometry(1, 3, 3, 3, (9, 17, 18), (3, 3, 3), (1, 2, 1), ((1, 1), (1, 1), (1, 1)), (1, 1, 1)),
+    Geometry(2, 1, 8, 1, (10, 12, 11), (3, 3, 3), (1, 1, 1), ((1, 1), (1, 1), (1, 1)), (1, 1, 1)),
+    Geometry(1, 8, 8, 8, (1, 50), (1, 3), (1, 1), ((0, 0), (1, 1)), (1, 1)),  # nothing below each other
+    Geometry(1, 2, 2, 2, (20, 20), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1)),
+]
+
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -162,7 +183,7 @@ def test_large(g, dtype, algorithm):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("g", [LARGE[0], LARGE[1], LARGE[3], LARGE[5], LARGE[8]], ids=str)
+@pytest.mark.parametrize("g", [LARGE[0], LARGE[1], LARGE[3], LARGE[5], LARGE[8], *NARROW[:4], NARROW[7]], ids=str)
 def test_same_bits_for_any_number_of_threads(g, dtype, algorithm):
     arrays = data(g, dtype)
     before = threads.get_num_threads()
@@ -179,8 +200,27 @@ def test_same_bits_for_any_number_of_threads(g, dtype, algorithm):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("g", NARROW, ids=str)
+def test_narrow(g, dtype):
+    check(g, dtype, "strips")
+    check(g, dtype, "auto")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("g", [NARROW[1], NARROW[2], NARROW[7], NARROW[8]], ids=str)
+def test_strips_take_another_way_where_padding_meets_infinities(g, dtype):
+    x, w, y = data(g, dtype)
+    w[0, 0, 0, 0] = np.inf
+    y[0, 0, 0, 0] = np.nan
+    x[0, 0, 3, 0] = -np.inf
+    for got, want in zip(run(g, x, w, y, "strips"), run(g, x, w, y, "direct"), strict=True):
+        np.testing.assert_array_equal(np.isfinite(got), np.isfinite(want))
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_bias(dtype):
-    for g in (LARGE[1], LARGE[3], Geometry(1, 0, 4, 1, (5,), (2,), (1,), ((0, 0),), (1,))):
+    for g in (LARGE[1], LARGE[3], NARROW[0], NARROW[2], NARROW[8], Geometry(1, 0, 4, 1, (5,), (2,), (1,), ((0, 0),), (1,))):
         x, w, y = data(g, dtype)
         b = np.arange(1, g.o + 1, dtype=dtype)
         out = np.empty_like(y)
