@@ -29,6 +29,7 @@ from lean_nn_c.threads cimport threads_for
 
 cdef enum:
     BLOCK = 256             # terms of a partial sum
+    SHORT_BLOCK = 16        # the same where b is read in place: as many rows as the machine can follow
     LONG_BLOCK = 1024       # the same where vectors run along k: as many terms per lane and less to add up
     STRIPS = 4              # strips packed at once: a cache line or more of each row
     MAX_TILE = 128          # columns of the widest tile
@@ -157,33 +158,32 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
 
 cdef void few_rows(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t first,
                    int64_t stop, real* scratch) noexcept nogil:
-    """All rows (one panel) of tiles first..stop of one product."""
+    """All rows (one panel) of tiles first..stop of one product; SHORT_BLOCK rows of b at a time are read side by side."""
     cdef const real* rows[LNN_ROWS]
     cdef real part_of[LNN_ROWS * MAX_TILE]
-    cdef int64_t aoff[BLOCK]
-    cdef int64_t boff[BLOCK]
+    cdef int64_t aoff[SHORT_BLOCK]
+    cdef int64_t boff[SHORT_BLOCK]
     cdef int64_t part, k, terms, t, i, columns, whole
     cdef const real* columns_of
     cdef const real* start
-    cdef bint in_place
-    for i in range(min(p.k, <int64_t>BLOCK)):
+    for i in range(SHORT_BLOCK):
         aoff[i] = i * p.a_col
-    for t in range(first, stop):
-        columns = min(p.width, p.n - t * p.width)
-        whole = whole_vectors(columns, lanes(b))
-        in_place = p.b_col == 1 and whole == columns
-        for i in range(min(p.k, <int64_t>BLOCK)):
-            boff[i] = i * (p.b_row if in_place else whole)
-        for part in range(p.blocks):
-            k = p.k * part // p.blocks
-            terms = p.k * (part + 1) // p.blocks - k
+    for part in range((p.k + SHORT_BLOCK - 1) // SHORT_BLOCK):
+        k = part * SHORT_BLOCK
+        terms = min(<int64_t>SHORT_BLOCK, p.k - k)
+        start = bias if part == 0 else NULL
+        for i in range(p.m):
+            rows[i] = a + i * p.a_row + k * p.a_col
+        for t in range(first, stop):
+            columns = min(p.width, p.n - t * p.width)
+            whole = whole_vectors(columns, lanes(b))
             columns_of = b + k * p.b_row + t * p.width * p.b_col
-            if not in_place:
+            if p.b_col == 1 and whole == columns:
+                row_offsets(&boff[0], terms, p.b_row)
+            else:
                 strip(columns_of, p.b_row, p.b_col, terms, columns, whole, scratch)
                 columns_of = scratch
-            for i in range(p.m):
-                rows[i] = a + i * p.a_row + k * p.a_col
-            start = bias if part == 0 else NULL
+                row_offsets(&boff[0], terms, whole)
             if whole == columns:
                 tile(<int>p.m, <int>(whole // lanes(b)), terms, rows, aoff, columns_of, boff, start, part > 0,
                      c + t * p.width, p.n)
@@ -193,27 +193,33 @@ cdef void few_rows(const Product* p, const real* a, const real* b, const real* b
                 take(<const real*>&part_of[0], <int>p.m, columns, part > 0, c + t * p.width, p.n)
 
 
+cdef void row_offsets(int64_t* off, int64_t count, int64_t step) noexcept nogil:
+    cdef int64_t i
+    for i in range(count):
+        off[i] = i * step
+
+
 # --- both factors run along k: dot products ---
 
 
-cdef void dot_tile(const Product* p, const real* a, const real* b, int64_t ldb, int64_t k, int64_t terms, int64_t m,
-                   int mr, int64_t n, int nr, real* c) noexcept nogil:
-    """c[m:m+mr, n:n+nr] (+)= rows of a . rows of b, which lie ldb apart."""
-    cdef const real* arow[12]
+cdef void dot_tile(const real* a, int64_t lda, int mr, const real* b, int64_t ldb, int nr, int64_t k, bint add, real* c,
+                   int64_t ldo, int64_t ldn) noexcept nogil:
+    """c[m*ldo + n*ldn] (+)= row m of a . row n of b, mr <= 6, nr <= 3."""
+    cdef const real* arow[6]
     cdef const real* brow[3]
     cdef int i
     for i in range(mr):
-        arow[i] = a + (m + i) * p.a_row + k
+        arow[i] = a + i * lda
     for i in range(nr):
-        brow[i] = b + (n + i) * ldb
-    dots(mr, nr, terms, arow, brow, k > 0, c + m * p.n + n, p.n, 1)
+        brow[i] = b + i * ldb
+    dots(mr, nr, k, arow, brow, add, c, ldo, ldn)
 
 
 cdef void dot_rows(const Product* p, const real* a, const real* b, real* c, int64_t m0, int64_t m1, int64_t first,
                    int64_t stop, real* scratch) noexcept nogil:
-    """c[m0:m1, first:stop]; the shorter of the two ranges runs inside."""
+    """c[m0:m1, first:stop]; six rows (a cache set holds eight) against a single one, else four against three."""
     cdef const real* rows
-    cdef int64_t k, part_k, terms, m, n, ldb, step = 12 if p.n == 1 else 4
+    cdef int64_t k, part_k, terms, m, n, ldb
     for part_k in range((p.k + LONG_BLOCK - 1) // LONG_BLOCK):
         k = part_k * LONG_BLOCK
         terms = min(<int64_t>LONG_BLOCK, p.k - k)
@@ -221,17 +227,23 @@ cdef void dot_rows(const Product* p, const real* a, const real* b, real* c, int6
         if p.b_row != 1:                # few columns, turned
             turn(b + k * p.b_row, p.b_row, terms, p.n, scratch, terms)
             rows, ldb = scratch, terms
-        if m1 - m0 > stop - first:
-            m = m0
-            while m < m1:
+        if p.m == 1:
+            for n in range(first, stop, 6):
+                dot_tile(rows + n * ldb, ldb, <int>min(<int64_t>6, stop - n), a + k, 0, 1, terms, k > 0, c + n, 1, 0)
+        elif p.n == 1:
+            for m in range(m0, m1, 6):
+                dot_tile(a + m * p.a_row + k, p.a_row, <int>min(<int64_t>6, m1 - m), rows, 0, 1, terms, k > 0, c + m,
+                         1, 0)
+        elif m1 - m0 > stop - first:
+            for m in range(m0, m1, 4):
                 for n in range(first, stop, 3):
-                    dot_tile(p, a, rows, ldb, k, terms, m, <int>min(step, m1 - m), n, <int>min(<int64_t>3, stop - n), c)
-                m += step
+                    dot_tile(a + m * p.a_row + k, p.a_row, <int>min(<int64_t>4, m1 - m), rows + n * ldb, ldb,
+                             <int>min(<int64_t>3, stop - n), terms, k > 0, c + m * p.n + n, p.n, 1)
         else:
             for n in range(first, stop, 3):
                 for m in range(m0, m1, 4):
-                    dot_tile(p, a, rows, ldb, k, terms, m, <int>min(<int64_t>4, m1 - m), n,
-                             <int>min(<int64_t>3, stop - n), c)
+                    dot_tile(a + m * p.a_row + k, p.a_row, <int>min(<int64_t>4, m1 - m), rows + n * ldb, ldb,
+                             <int>min(<int64_t>3, stop - n), terms, k > 0, c + m * p.n + n, p.n, 1)
 
 
 # --- who computes what ---
@@ -304,7 +316,7 @@ cdef int multiply(Product* p, const real* a, const real* b, const real* bias, re
     p.panels = panels_size((p.m + s.m - 1) // s.m, min(p.k, <int64_t>BLOCK))
     scratch_size = p.panels + STRIPS * min(p.k, <int64_t>BLOCK) * p.width
     if p.as_dots or p.m < FEW:
-        scratch_size = max(THIN * min(p.k, <int64_t>LONG_BLOCK), min(p.k, <int64_t>BLOCK) * p.width)
+        scratch_size = max(THIN * min(p.k, <int64_t>LONG_BLOCK), <int64_t>SHORT_BLOCK * p.width)
     scratch_size = whole_lines(scratch_size)
     memory = <real*>malloc((threads * scratch_size + SPARE_LINE) * sizeof(real))
     if memory == NULL:

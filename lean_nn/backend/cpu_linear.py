@@ -22,7 +22,7 @@ def _steps(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def matmul(a: Array, b: Array, *, out: Array, ta: bool = False, tb: bool = False) -> None:
-    batch = out.shape[:-2]
-    m, n, k = out.shape[-2], out.shape[-1], a.shape[-2] if ta else a.shape[-1]
-    a_step, b_step = _steps(a.shape, len(batch)), _steps(b.shape, len(batch))
-    gemm.matmul(a.reshape(-1), b.reshape(-1), out.reshape(-1), m, n, k, ta, tb, batch, a_step, b_step)
+    *batch, m, n = out.shape
+    k = a.shape[-2] if ta else a.shape[-1]
+    steps = (tuple(batch), _steps(a.shape, len(batch)), _steps(b.shape, len(batch))) if batch else ((), (), ())
+    gemm.matmul(a.reshape(-1), b.reshape(-1), out.reshape(-1), m, n, k, ta, tb, *steps)

@@ -32,7 +32,7 @@ def _matmul_abstract(a: Aval, b: Aval, *, ta: bool = False, tb: bool = False) ->
             f"from shapes {a.shape} and {b.shape}; transpose or reshape one"
         )
     try:
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) if len(a.shape) + len(b.shape) > 4 else ()
     except ValueError:
         raise ValueError(
             f"matmul: batch axes must be equal or 1; got {a.shape[:-2]} and {b.shape[:-2]}; reshape one factor"
