@@ -177,10 +177,19 @@ class Bins:
 
     def out_spatial(self, in_spatial: Ints, op: str = "window") -> Ints:
         """Number of bins on each axis; raises `op`'s error for an empty axis or a size below 1."""
+        sizes = _sizes(self, in_spatial)
+        if sizes is None:
+            self.check(in_spatial, op)
+        return sizes or self.sizes(in_spatial)
+
+    def check(self, in_spatial: Ints, op: str) -> None:
+        """Raise `op`'s error unless every bin has a cell."""
         check_length(op, "output_size", self.output, len(in_spatial))
-        sizes = tuple(n if out is None else out for n, out in zip(in_spatial, self.output, strict=True))
-        check_adaptive(op, in_spatial, sizes)
-        return sizes
+        check_adaptive(op, in_spatial, self.sizes(in_spatial))
+
+    def sizes(self, in_spatial: Ints) -> Ints:
+        """Number of bins on each axis."""
+        return tuple(n if out is None else out for n, out in zip(in_spatial, self.output, strict=True))
 
     def tables(self, in_spatial: Ints) -> tuple[AxisTable, ...]:
         """One `AxisTable` per axis."""
@@ -218,10 +227,18 @@ def strided(
     >>> strided("max_pool", 2, 3, 2, (1, (0, 1)))
     Window(kernel=(3, 3), stride=(2, 2), padding=((1, 1), (0, 1)), dilation=(1, 1), ceil_mode=False)
     """
+    if type(kernel_size) is type(padding) is type(dilation) is int and (stride is None or type(stride) is int):
+        return _uniform(d, kernel_size, kernel_size if stride is None else stride, padding, dilation, bool(ceil_mode))
     kernel = per_axis(op, "kernel", kernel_size, d)
     strides = kernel if stride is None else per_axis(op, "stride", stride, d)
     pads, dilations = pad_pairs(op, padding, d), per_axis(op, "dilation", dilation, d)
     return Window(kernel, strides, pads, dilations, bool(ceil_mode))
+
+
+@lru_cache(CACHED)
+def _uniform(d: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Window:
+    """The commonest windows, the same on every axis: made once, so that their tables are found by identity."""
+    return Window((kernel,) * d, (stride,) * d, ((padding, padding),) * d, (dilation,) * d, ceil_mode)
 
 
 def conv_window(
@@ -318,7 +335,7 @@ def _covers(begin: Int64s, last: Int64s, n: int) -> tuple[Int64s, Int64s]:
 
 
 @lru_cache(CACHED)
-def _sizes(window: Window, in_spatial: Ints) -> Ints | None:
+def _sizes(window: Window | Bins, in_spatial: Ints) -> Ints | None:
     """The sizes of a geometry that was checked, None of one that is wrong: the words depend on who asks."""
     try:
         window.check(in_spatial, "window")

@@ -34,6 +34,16 @@ cdef extern from "pool_window.h" nogil:
         int64_t wrap, height
         int64_t before, after
         int64_t room
+    ctypedef struct Cover "lnn_cover":
+        const Axis* axis
+        int64_t j0, j1
+        const int64_t* rows
+        int64_t n_rows
+        bint even
+        int64_t run, advance, pitch
+        int64_t copies, copy
+        bint ordered
+        int64_t after, room
     void lnn_inside(Axis*)
 
 cdef enum:
@@ -171,7 +181,7 @@ cdef inline void start_band(
 ) noexcept nogil:
     """Outputs `p0` to `p1` of output row `row` (counted over all planes) and of those before `end` that are alike."""
     cdef int64_t plane = row // w.out_rows, p = row - plane * w.out_rows
-    cdef const Axis* above = &w.axis[w.rank - 2] if w.rank > 1 else NULL
+    cdef const Axis* above = &w.axis[max(w.rank - 2, 0)]
     band.axis = &w.axis[w.rank - 1]
     band.p0, band.p1 = p0, p1
     band.before, band.after = plane * w.in_cells, (planes - plane) * w.in_cells
@@ -184,11 +194,16 @@ cdef inline void start_band(
     band.run, band.advance, band.places = 1, above.stride * above.pitch, above.stride * above.pitch
     if above.inside_low <= p < above.inside_high:
         band.run = min(above.inside_high - p, end - row)
-        # windows that fill the plane: the next plane's go on at the same distance
-        if w.rank == 2 and above.inside_high - above.inside_low == above.outputs and (
-            above.outputs * above.stride == above.size
-        ):
+        if filled(w):
             band.run = end - row
+
+
+cdef inline bint filled(const Windows* w) noexcept nogil:
+    """Whether the rows' windows fill a plane of two axes: the next plane's rows then go on at the same distance."""
+    cdef const Axis* above = &w.axis[0]
+    return (
+        w.rank == 2 and above.inside_low == 0 and above.inside_high == above.outputs
+        and above.outputs * above.stride == above.size)
 
 
 cdef inline bint whole(const Windows* w) noexcept nogil:
@@ -202,6 +217,8 @@ cdef inline bint whole(const Windows* w) noexcept nogil:
 
 cdef inline int64_t seek(const Axis* axis, int64_t cell, int64_t p) noexcept nogil:
     """The first window from `p` on that holds `cell`, or its upper bound."""
+    if axis.step == 1:  # divisions are slow
+        return p
     while p < axis.high[cell] and (cell - axis.begin[p]) % axis.step:
         p += 1
     return p

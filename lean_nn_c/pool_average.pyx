@@ -9,12 +9,11 @@ the bits do not depend on the number of threads. With n terms in a sum, |ŷ − 
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
 
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
-    Axis, Band, CoverCursor, RowCursor, Windows, list_rows, next_cover, next_row, planes_of, seek, start_band,
-    start_cover, start_rows, whole,
+    Axis, Band, Cover, CoverCursor, RowCursor, Windows, filled, list_rows, next_cover, next_row, planes_of, seek,
+    start_band, start_cover, start_rows, whole,
 )
 from lean_nn_c.threads cimport threads_for
 
@@ -29,15 +28,16 @@ cdef extern from "pool_rows.h" nogil:
     double lnn_sum_all_f64(const double*, int64_t)
     void lnn_average_band_f32(const float*, const Band*, float, const int64_t*, float*)
     void lnn_average_band_f64(const double*, const Band*, double, const int64_t*, double*)
-    void lnn_spread_row_f32(
-        const float*, const int64_t*, const float*, int64_t, const Axis*, const int64_t*, int64_t, int64_t, float*)
-    void lnn_spread_row_f64(
-        const double*, const int64_t*, const double*, int64_t, const Axis*, const int64_t*, int64_t, int64_t,
-        double*)
+    ctypedef struct Phases "lnn_phases":
+        pass
+    void lnn_find_phases(const Axis*, Phases*)
+    void lnn_spread_cover_f32(const float*, const Cover*, const Phases*, const float*, const int64_t*, float*)
+    void lnn_spread_cover_f64(const double*, const Cover*, const Phases*, const double*, const int64_t*, double*)
 
 cdef enum:
     BLOCK = 4096         # outputs of a long row that one thread computes at a time
-    GROUP = 1024         # outputs (cells, for the transpose) of several short rows, likewise
+    GROUP = 1024         # outputs of several short rows, likewise
+    CELLS = 4096         # cells of several short rows, for the transpose
     PADDED = 0
     REAL = 1
     GIVEN = 2
@@ -200,68 +200,101 @@ cdef void spread_cells(
         next_cover(rows, w)
 
 
-cdef int64_t list_cover(CoverCursor* c, const Windows* w, Divisor by, int64_t* offsets, real* outer) noexcept nogil:
-    """Output rows above, with their divisors; −1 where they are more than `LNN_ROWS`."""
-    cdef int64_t n = 0
+cdef bint list_cover(CoverCursor* c, const Windows* w, Divisor by, Cover* cover, int64_t* rows, real* outer) noexcept nogil:
+    """Output rows above, with their divisors; False where they are more than `LNN_ROWS`."""
+    cover.n_rows, cover.even, cover.rows = 0, True, rows
     while c.valid:
-        if n == LNN_ROWS:
-            return -1
-        offsets[n] = c.offset
-        outer[n] = <real>outer_divisor(c.divisor, c.count, by)
-        n += 1
+        if cover.n_rows == LNN_ROWS:
+            return False
+        rows[cover.n_rows] = c.offset
+        outer[cover.n_rows] = <real>outer_divisor(c.divisor, c.count, by)
+        cover.even = cover.even and outer[cover.n_rows] == outer[0]
+        cover.n_rows += 1
         next_cover(c, w)
-    return n
+    return True
 
 
-cdef void spread_piece(
-    const real* y_bar, const Windows* w, bint tiled, int64_t row, int64_t j0, int64_t j1, Divisor by, real* x_bar,
+cdef inline bint same_windows(const Axis* axis, int64_t i, int64_t j) noexcept nogil:
+    return axis.step == 1 and axis.low[i] == axis.low[j] and axis.high[i] == axis.high[j]
+
+
+cdef int64_t alike_rows(const Windows* w, int64_t r, int64_t most) noexcept nogil:
+    """How many of the rows r, r + stride, … of a plane (at most `most`) lie under windows one further each."""
+    cdef const Axis* axis = &w.axis[w.rank - 2]
+    cdef int64_t j = r % axis.size, t = 1
+    if filled(w):
+        return most
+    if axis.low[j] < axis.inside_low:
+        return 1
+    while t < most and axis.low[j + t * axis.stride] == axis.low[j] + t and (
+        axis.high[j + t * axis.stride] == axis.high[j] + t <= axis.inside_high
+    ):
+        t += 1
+    return t
+
+
+cdef void spread_alike(
+    const real* y_bar, const Windows* w, const Phases* phases, int64_t row, Cover* cover, Divisor by, real* x_bar,
 ) noexcept nogil:
-    """Cells `j0` to `j1` of one input row."""
+    """The rows of a cover of which all but the output rows above is known; y_bar and x_bar are the whole arrays."""
     cdef CoverCursor rows
     cdef int64_t[LNN_ROWS] offsets
-    cdef int64_t n = -1
     cdef real[LNN_ROWS] outer
     cdef const Axis* axis = &w.axis[w.rank - 1]
     cdef const int64_t* inner = inner_table(axis, by)
-    start_cover(&rows, w, row)
-    if tiled:
-        n = list_cover(&rows, w, by, offsets, outer)
-    if n < 0:
-        start_cover(&rows, w, row)
-        spread_cells(y_bar, w, &rows, j0, j1, by, x_bar)
-    elif real is float:
-        lnn_spread_row_f32(y_bar, offsets, outer, n, axis, inner, j0, j1, x_bar)
-    else:
-        lnn_spread_row_f64(y_bar, offsets, outer, n, axis, inner, j0, j1, x_bar)
-
-
-cdef inline bint same_windows(const Windows* w, int64_t r) noexcept nogil:
-    """Whether rows r − 1 and r of a plane lie under the same windows: neighbours on the last outer axis that do."""
-    cdef const Axis* axis
-    cdef int64_t j
-    if w.rank < 2 or r == 0:
-        return False
-    axis = &w.axis[w.rank - 2]
-    j = r % axis.size
-    return (
-        j > 0 and axis.step == 1 and axis.low[j] == axis.low[j - 1] and axis.high[j] == axis.high[j - 1])
+    cdef const real* plane = y_bar + row // w.in_rows * w.out_cells
+    cdef real* to = x_bar + row * axis.size
+    cdef int64_t t, c
+    start_cover(&rows, w, row % w.in_rows)
+    if phases != NULL and list_cover(&rows, w, by, cover, offsets, outer):
+        if real is float:
+            lnn_spread_cover_f32(plane, cover, phases, outer, inner, to + cover.j0)
+        else:
+            lnn_spread_cover_f64(plane, cover, phases, outer, inner, to + cover.j0)
+        return
+    for t in range(cover.run):
+        for c in range(cover.copies):
+            start_cover(&rows, w, row % w.in_rows)
+            spread_cells(
+                plane + t * cover.advance, w, &rows, cover.j0, cover.j1, by, to + t * cover.pitch + c * cover.copy)
 
 
 cdef void spread_rows(
-    const real* y_bar, const Windows* w, bint tiled, int64_t row, int64_t end, Divisor by, real* x_bar,
+    const real* y_bar, const Windows* w, const Phases* phases, int64_t planes, int64_t row, int64_t end,
+    int64_t j0, int64_t j1, Divisor by, real* x_bar,
 ) noexcept nogil:
-    """Whole input rows `row` to `end`, counted over all planes."""
-    cdef int64_t size = w.axis[w.rank - 1].size, plane = row // w.in_rows, r = row - plane * w.in_rows, begin = row
+    """Cells `j0` to `j1` of the input rows `row` to `end`, counted over all planes."""
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef const Axis* above = &w.axis[max(w.rank - 2, 0)]
+    cdef int64_t stride, left, run, f, j
+    cdef Cover cover
+    cover.axis, cover.j0, cover.j1, cover.copy = axis, j0, j1, axis.size
     while row < end:
-        if row > begin and same_windows(w, r):
-            memcpy(x_bar + row * size, x_bar + (row - 1) * size, size * sizeof(real))
-        else:
-            spread_piece(y_bar + plane * w.out_cells, w, tiled, r, 0, size, by, x_bar + row * size)
-        row += 1
-        r += 1
-        if r == w.in_rows:
-            r = 0
-            plane += 1
+        if w.rank == 1:
+            cover.run, cover.advance, cover.pitch, cover.copies, cover.ordered = end - row, w.out_cells, axis.size, 1, True
+            cover.after, cover.room = (planes - row) * w.out_cells, (end - row - 1) * axis.size + j1 - j0
+            spread_alike(y_bar, w, phases, row, &cover, by, x_bar)
+            return
+        j = row % above.size
+        left = end - row if filled(w) else min(end - row, above.size - j)
+        stride = above.stride if above.step == 1 and 0 < above.stride <= left else 1
+        run = left // stride if stride == above.stride and above.step == 1 else 1
+        for f in range(stride):
+            run = min(run, alike_rows(w, row % w.in_rows + f, run)) if run > 1 else run
+        cover.advance, cover.pitch, cover.run = above.out_pitch, stride * axis.size, run
+        f = 0
+        while f < stride:
+            cover.copies = 1
+            while f + cover.copies < stride and same_windows(
+                above, (j + f) % above.size, (j + f + cover.copies) % above.size
+            ):
+                cover.copies += 1
+            cover.ordered = cover.copies == stride
+            cover.after = (planes - (row + f) // w.in_rows) * w.out_cells
+            cover.room = (end - row - f - 1) * axis.size + j1 - j0
+            spread_alike(y_bar, w, phases, row + f, &cover, by, x_bar)
+            f += cover.copies
+        row += stride * run
 
 
 cdef void fill(real value, int64_t n, real* x_bar) noexcept nogil:
@@ -271,28 +304,32 @@ cdef void fill(real value, int64_t n, real* x_bar) noexcept nogil:
 
 
 cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_t planes, Divisor by) noexcept nogil:
-    cdef int64_t size = w.axis[w.rank - 1].size
-    cdef int64_t blocks = (size + LNN_CELLS - 1) // LNN_CELLS
-    cdef int64_t rows = planes * w.in_rows
-    cdef int64_t group = max(1, GROUP // size), groups = (rows + group - 1) // group
-    cdef bint tiled = lnn_spread_fits(&w.axis[w.rank - 1])
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef int64_t size = axis.size, stride = max(axis.stride, 1)
+    cdef int64_t block = max(LNN_CELLS // stride, 1) * stride, blocks = (size + block - 1) // block
+    cdef int64_t rows = planes * w.in_rows, deep = max(w.axis[max(w.rank - 2, 0)].stride, 1)
+    cdef int64_t group = (max(1, CELLS // size) + deep - 1) // deep * deep, groups = (rows + group - 1) // group
     cdef int threads = threads_for(planes * (w.out_cells * w.box + w.in_cells))
-    cdef int64_t unit, row, j0
+    cdef int64_t unit, j0
     cdef real divisor
+    cdef Phases table
+    cdef const Phases* phases = NULL
     if whole(w):
         divisor = <real>whole_divisor(w, by)
         for unit in prange(planes, schedule="static", num_threads=threads):
             fill(y_bar[unit] / divisor, w.in_cells, x_bar + unit * w.in_cells)
-    elif blocks == 1:
+        return
+    if lnn_spread_fits(axis):
+        lnn_find_phases(axis, &table)
+        phases = &table
+    if blocks == 1:
         for unit in prange(groups, schedule="static", num_threads=threads):
-            spread_rows(y_bar, w, tiled, unit * group, min((unit + 1) * group, rows), by, x_bar)
+            spread_rows(y_bar, w, phases, planes, unit * group, min((unit + 1) * group, rows), 0, size, by, x_bar)
     else:
         for unit in prange(rows * blocks, schedule="static", num_threads=threads):
-            row = unit // blocks
-            j0 = unit % blocks * LNN_CELLS
-            spread_piece(
-                y_bar + row // w.in_rows * w.out_cells, w, tiled, row % w.in_rows, j0,
-                min(j0 + LNN_CELLS, size), by, x_bar + row * size)
+            j0 = unit % blocks * block
+            spread_rows(
+                y_bar, w, phases, planes, unit // blocks, unit // blocks + 1, j0, min(j0 + block, size), by, x_bar)
 
 
 def avg_pool_transpose(

@@ -37,6 +37,7 @@
 #define LNN_MASKS 16     /* taps of a row's window in a masked tile; wider ones are computed output by output */
 #define LNN_ROWS 256     /* rows of a window's box; larger boxes take the scalar loop */
 #define LNN_CELLS 1024   /* cells of an input row that the transposes handle at a time */
+#define LNN_STRIDE 64    /* distance of windows that the transposes take */
 #define LNN_INLINE static inline __attribute__((always_inline))
 
 typedef float lnn_v_f32 __attribute__((vector_size(LNN_BYTES)));
@@ -48,7 +49,8 @@ typedef int64_t lnn_l_f64 __attribute__((vector_size(LNN_BYTES)));
 
 /* Of 2n consecutive cells in `a` and `b`: EVENS the 1st, 3rd, …, ODDS the 2nd, 4th, …. EVEN the same as EVENS where `b`
  * begins one cell earlier, so that nothing beyond the last is read. All three shuffle within 16 bytes only, which is
- * cheap, and give one order of lanes; SORT brings a tile's lanes into theirs at its end. */
+ * cheap, and give one order of lanes; SORT brings a tile's lanes into theirs at its end. LOW and HIGH
+ * are the way back: a0 b0 a1 b1 …, first and second half. */
 #if defined(__clang__) || __GNUC__ >= 12
 #define LNN_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #define LNN_HAS_SHUFFLE 1
@@ -66,6 +68,12 @@ typedef int64_t lnn_l_f64 __attribute__((vector_size(LNN_BYTES)));
 #define LNN_ODDS_f32(a, b) \
     LNN_SHUFFLE(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
 #define LNN_SORT_f32(a) LNN_SHUFFLE(a, a, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)
+#define LNN_LOW_f32(a, b) \
+    LNN_SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define LNN_HIGH_f32(a, b) \
+    LNN_SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LNN_LOW_f64(a, b) LNN_SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define LNN_HIGH_f64(a, b) LNN_SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define LNN_EVEN_f64(a, b) LNN_SHUFFLE(a, b, 0, 9, 2, 11, 4, 13, 6, 15)
 #define LNN_EVENS_f64(a, b) LNN_SHUFFLE(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define LNN_ODDS_f64(a, b) LNN_SHUFFLE(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
@@ -77,6 +85,10 @@ typedef int64_t lnn_l_f64 __attribute__((vector_size(LNN_BYTES)));
 #define LNN_EVENS_f32(a, b) LNN_SHUFFLE(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
 #define LNN_ODDS_f32(a, b) LNN_SHUFFLE(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
 #define LNN_SORT_f32(a) LNN_SHUFFLE(a, a, 0, 1, 4, 5, 2, 3, 6, 7)
+#define LNN_LOW_f32(a, b) LNN_SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define LNN_HIGH_f32(a, b) LNN_SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LNN_LOW_f64(a, b) LNN_SHUFFLE(a, b, 0, 4, 1, 5)
+#define LNN_HIGH_f64(a, b) LNN_SHUFFLE(a, b, 2, 6, 3, 7)
 #define LNN_EVEN_f64(a, b) LNN_SHUFFLE(a, b, 0, 5, 2, 7)
 #define LNN_EVENS_f64(a, b) LNN_SHUFFLE(a, b, 0, 4, 2, 6)
 #define LNN_ODDS_f64(a, b) LNN_SHUFFLE(a, b, 1, 5, 3, 7)
@@ -94,6 +106,10 @@ typedef int64_t lnn_l_f64 __attribute__((vector_size(LNN_BYTES)));
 #define LNN_EVENS_f32(a, b) LNN_SHUFFLE(a, b, 0, 2, 4, 6)
 #define LNN_ODDS_f32(a, b) LNN_SHUFFLE(a, b, 1, 3, 5, 7)
 #define LNN_SORT_f32(a) (a)
+#define LNN_LOW_f32(a, b) LNN_SHUFFLE(a, b, 0, 4, 1, 5)
+#define LNN_HIGH_f32(a, b) LNN_SHUFFLE(a, b, 2, 6, 3, 7)
+#define LNN_LOW_f64(a, b) LNN_SHUFFLE(a, b, 0, 2)
+#define LNN_HIGH_f64(a, b) LNN_SHUFFLE(a, b, 1, 3)
 #define LNN_EVEN_f64(a, b) LNN_SHUFFLE(a, b, 0, 3)
 #define LNN_EVENS_f64(a, b) LNN_SHUFFLE(a, b, 0, 2)
 #define LNN_ODDS_f64(a, b) LNN_SHUFFLE(a, b, 1, 3)
@@ -131,6 +147,33 @@ LNN_INLINE int lnn_any_f64(lnn_i_f64 m) {
 #define LNN_ANY_f64(m) lnn_any_f64(m)
 #endif
 
+/* The windows of the cells f, f + stride, f + 2 stride, …: windows m + least + offset[i] for the m-th of them, i from
+ * begin[f] to begin[f + 1], ascending; all offsets are from 0 to `span`. */
+typedef struct {
+    int64_t least, span;
+    int64_t begin[LNN_STRIDE + 1];
+    int64_t offset[LNN_SPAN];
+} lnn_phases;
+
+static inline void lnn_find_phases(const lnn_axis *a, lnn_phases *h) {
+    int64_t n = 0, most = 0;
+    h->least = 0;
+    for (int64_t f = 0; f < a->stride; f++) {
+        h->begin[f] = n;
+        for (int64_t t = a->kernel - 1; t >= 0; t--) {
+            const int64_t distance = f - a->start - t * a->step;
+            if (distance % a->stride) continue;
+            const int64_t offset = distance / a->stride;
+            h->offset[n++] = offset;
+            if (n == 1 || offset < h->least) h->least = offset;
+            if (n == 1 || offset > most) most = offset;
+        }
+    }
+    h->begin[a->stride] = n;
+    h->span = most - h->least;
+    for (int64_t i = 0; i < n; i++) h->offset[i] -= h->least;
+}
+
 #define real float
 #define whole int32_t
 #define T(name) name##_f32
@@ -167,8 +210,8 @@ static inline int lnn_tiles_fit(const lnn_axis *a, int64_t lanes) {
 
 /* Whether LNN_CELLS cells of a row are covered by few enough windows for the transpose's buffers. */
 static inline int lnn_spread_fits(const lnn_axis *a) {
-    if (a->stride < 1 || a->kernel > LNN_SPAN || a->stride > LNN_SPAN || a->step > LNN_SPAN) return 0;
-    return a->outputs >= 2 && (a->kernel - 1) * a->step / a->stride <= LNN_SPAN;
+    if (a->stride < 1 || a->stride > LNN_STRIDE || a->kernel > LNN_SPAN || a->step > LNN_SPAN) return 0;
+    return a->outputs >= 2 && (a->kernel - 1) * a->step / a->stride < LNN_SPAN - 1;
 }
 
 #endif

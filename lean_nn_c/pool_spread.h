@@ -1,84 +1,143 @@
-/* Transpose of the average along an input row; see pool_rows.h. */
+/* Transpose of the average along the rows of a cover; see pool_rows.h.
+ *
+ * Cell j of a row is number f = j mod stride of period m = j / stride, and its windows are m + offset for the offsets
+ * of phase f, the same in every period. So a row is made in two steps: the shares y_bar / divisor of its windows,
+ * summed over the output rows above and with zeros around; then, phase by phase, sums of neighbouring shares. */
 
-/* share[p - p_low] = Σ over the covering rows of y_bar[p] / (outer * inner[p]) */
-LNN_INLINE void T(lnn_shares)(const real *restrict y_bar, const int64_t *rows, const real *outer, int64_t n_rows,
-                              const lnn_axis *a, const int64_t *inner, int64_t p_low, int64_t n, real *restrict share) {
-    int64_t low = a->inside_low - p_low, high = a->inside_high - p_low;   /* where the weight is one number */
-    if (low < 0) low = 0;
-    if (high > n) high = n;
-    if (high < low) low = high = 0;
-    const real weight = high > low ? T(lnn_weight)(inner, p_low + low) : 1;
-    for (int64_t r = 0; r < n_rows; r++) {
-        const real *row = y_bar + rows[r] + p_low;
-        const real divisor = outer[r] * weight;
-        if (r == 0)
-            for (int64_t i = low; i < high; i++) share[i] = row[i] / divisor;
-        else
-            for (int64_t i = low; i < high; i++) share[i] += row[i] / divisor;
-        for (int64_t i = 0; i < low; i++)
-            share[i] = (r ? share[i] : 0) + row[i] / (outer[r] * T(lnn_weight)(inner, p_low + i));
-        for (int64_t i = high; i < n; i++)
-            share[i] = (r ? share[i] : 0) + row[i] / (outer[r] * T(lnn_weight)(inner, p_low + i));
+/* Σ over the rows above, as far as they share one divisor / weight. */
+LNN_INLINE T(lnn_v) T(lnn_share)(const real *y_bar, const lnn_cover *b, const real *outer, real weight) {
+    T(lnn_v) sum = {0};
+    if (b->even) {
+        for (int64_t r = 0; r < b->n_rows; r++) sum += T(lnn_load)(y_bar + b->rows[r]);
+        return sum / (outer[0] * weight);
+    }
+    for (int64_t r = 0; r < b->n_rows; r++) sum += T(lnn_load)(y_bar + b->rows[r]) / (outer[r] * weight);
+    return sum;
+}
+
+LNN_INLINE real T(lnn_share_of)(const real *y_bar, const lnn_cover *b, const real *outer, const int64_t *inner,
+                                int64_t p) {
+    const real weight = T(lnn_weight)(inner, p);
+    real sum = 0;
+    for (int64_t r = 0; r < b->n_rows; r++) sum += y_bar[b->rows[r] + p] / (outer[r] * weight);
+    return sum;
+}
+
+/* share[i] = that of window p_low + i for i < n, 0 where there is no such window. */
+static void T(lnn_shares)(const real *restrict y_bar, const lnn_cover *b, const real *outer, const int64_t *inner,
+                          int64_t p_low, int64_t n, real *restrict share) {
+    const lnn_axis *a = b->axis;
+    int64_t low = p_low < 0 ? -p_low : 0, high = a->outputs - p_low < n ? a->outputs - p_low : n;
+    int64_t alike = a->inside_low - p_low, end = a->inside_high - p_low;   /* where the weight is one number */
+    if (low > n) low = n;
+    if (high < low) high = low;
+    if (alike < low) alike = low;
+    if (end > high) end = high;
+    if (end - alike < LANES) alike = end = high;
+    for (int64_t i = 0; i < low; i++) share[i] = 0;
+    for (int64_t i = high; i < n; i++) share[i] = 0;
+    for (int64_t i = low; i < alike; i++) share[i] = T(lnn_share_of)(y_bar, b, outer, inner, p_low + i);
+    for (int64_t i = end; i < high; i++) share[i] = T(lnn_share_of)(y_bar, b, outer, inner, p_low + i);
+    if (alike == end) return;
+    const real weight = T(lnn_weight)(inner, a->inside_low);
+    for (int64_t i = alike; i < end; i += LANES) {
+        const int64_t q = i < end - LANES ? i : end - LANES;
+        T(lnn_store)(share + q, T(lnn_share)(y_bar + p_low + q, b, outer, weight));
     }
 }
 
-/* to[m] = Σ over taps t of share[window of tap t at cell c + m * stride], m < n; taps from the last on, so that
- * windows come in ascending order. */
-LNN_INLINE void T(lnn_phase)(const real *restrict share, int64_t p_low, const lnn_axis *a, const int64_t stride,
-                             int64_t c, int64_t n, real *restrict to) {
-    int begun = 0;
-    for (int64_t t = a->kernel - 1; t >= 0; t--) {
-        int64_t distance = c - a->start - t * a->step, p, low, high;
-        if (distance % stride) continue;
-        p = distance / stride;
-        low = p < 0 ? -p : 0;
-        high = p + n > a->outputs ? a->outputs - p : n;
-        if (!begun) {
-            if (high < low) low = high = 0;
-            const real *from = share + p - p_low;
-            for (int64_t m = 0; m < low; m++) to[m] = 0;
-            for (int64_t m = low; m < high; m++) to[m] = from[m];
-            for (int64_t m = high; m < n; m++) to[m] = 0;
-            begun = 1;
-        } else {
-            for (int64_t m = low; m < high; m++) to[m] += share[p + m - p_low];
+/* Σ of the shares of phase f in LANES neighbouring periods; `share` is at the first period's least offset. */
+LNN_INLINE T(lnn_v) T(lnn_phase)(const real *share, const lnn_phases *h, int64_t f) {
+    T(lnn_v) sum = {0};
+    for (int64_t i = h->begin[f]; i < h->begin[f + 1]; i++) sum += T(lnn_load)(share + h->offset[i]);
+    return sum;
+}
+
+/* LANES periods of stride 2: E0 O0 E1 O1 … */
+LNN_INLINE void T(lnn_zip)(T(lnn_v) even, T(lnn_v) odd, real *to) {
+#if LNN_HAS_SHUFFLE
+    T(lnn_store)(to, T(LNN_LOW)(even, odd));
+    T(lnn_store)(to + LANES, T(LNN_HIGH)(even, odd));
+#else
+    for (int l = 0; l < LANES; l++) {
+        to[2 * l] = even[l];
+        to[2 * l + 1] = odd[l];
+    }
+#endif
+}
+
+/* LANES periods of a row, `share` at the first one's least offset. */
+LNN_INLINE void T(lnn_periods)(const real *share, const lnn_phases *h, const int64_t stride, real *to) {
+    if (stride == 1) T(lnn_store)(to, T(lnn_phase)(share, h, 0));
+    else if (stride == 2) T(lnn_zip)(T(lnn_phase)(share, h, 0), T(lnn_phase)(share, h, 1), to);
+    else
+        for (int64_t f = 0; f < stride; f++) {
+            const T(lnn_v) v = T(lnn_phase)(share, h, f);
+            for (int l = 0; l < LANES; l++) to[l * stride + f] = v[l];
         }
-    }
-    if (!begun)
-        for (int64_t m = 0; m < n; m++) to[m] = 0;
 }
 
-/* x_bar[j0:j1] of one input row, j1 - j0 <= LNN_CELLS; `rows` are the output rows above it. */
-static void T(lnn_spread_row)(const real *y_bar, const int64_t *rows, const real *outer, int64_t n_rows,
-                              const lnn_axis *a, const int64_t *inner, int64_t j0, int64_t j1, real *x_bar) {
-    const int64_t stride = a->stride, p_low = a->low[j0], n = a->high[j1 - 1] - p_low;
-    real share[2 * LNN_CELLS + LNN_SPAN], even[LNN_CELLS], odd[LNN_CELLS];
-    if (n <= 0 || n_rows == 0) {
-        memset(x_bar + j0, 0, (size_t)(j1 - j0) * sizeof(real));
+/* Cells j0 to j1 of one row, at x_bar; j0 begins a period. */
+LNN_INLINE void T(lnn_spread_row)(const real *y_bar, const lnn_cover *b, const lnn_phases *h, const real *outer,
+                                  const int64_t *inner, const int64_t stride, real *x_bar) {
+    real share[2 * LNN_CELLS + LNN_SPAN], rest[LANES * LNN_STRIDE];
+    const int64_t cells = b->j1 - b->j0, periods = (cells + stride - 1) / stride, full = cells / stride;
+    T(lnn_shares)(y_bar, b, outer, inner, b->j0 / stride + h->least, periods + h->span + LANES, share);
+    int64_t m = 0;
+    for (; m + LANES <= full; m += LANES) T(lnn_periods)(share + m, h, stride, x_bar + m * stride);
+    if (m == periods) return;
+    if (full == periods && full >= LANES) {
+        T(lnn_periods)(share + full - LANES, h, stride, x_bar + (full - LANES) * stride);
+    } else {
+        T(lnn_periods)(share + m, h, stride, rest);
+        memcpy(x_bar + m * stride, rest, (size_t)(cells - m * stride) * sizeof(real));
+    }
+}
+
+/* Windows of two cells side by side, all alike: every share is written twice, in each of the copies. In a row of
+ * fewer than LANES windows idle lanes are written too, where the next row will overwrite them. */
+static void T(lnn_double_rows)(const real *y_bar, const lnn_cover *b, const real *outer, real weight, real *x_bar) {
+    const int64_t n = (b->j1 - b->j0) / 2, last = n < LANES ? 0 : n - LANES, end = b->rows[b->n_rows - 1] + LANES;
+    for (int64_t t = 0; t < b->run; t++) {
+        const int64_t used = t * b->pitch + (b->copies - 1) * b->copy;
+        if (n >= LANES || (b->ordered && t * b->advance + end <= b->after && used + 2 * LANES <= b->room)) {
+            for (int64_t i = 0; i < n; i += LANES) {
+                const int64_t q = i < last ? i : last;
+                const T(lnn_v) v = T(lnn_share)(y_bar + q, b, outer, weight);
+                for (int64_t c = 0; c < b->copies; c++) T(lnn_zip)(v, v, x_bar + c * b->copy + 2 * q);
+            }
+        } else {
+            for (int64_t i = 0; i < n; i++) {
+                real v = 0;
+                for (int64_t r = 0; r < b->n_rows; r++) v += y_bar[b->rows[r] + i];
+                v /= outer[0] * weight;
+                for (int64_t c = 0; c < b->copies; c++) x_bar[c * b->copy + 2 * i] = x_bar[c * b->copy + 2 * i + 1] = v;
+            }
+        }
+        for (int64_t c = 0; c < b->copies; c++)
+            for (int64_t j = 2 * n; j < b->j1 - b->j0; j++) x_bar[c * b->copy + j] = 0;
+        y_bar += b->advance;
+        x_bar += b->pitch;
+    }
+}
+
+/* The rows of a cover; x_bar is cell j0 of the first. */
+static void T(lnn_spread_cover)(const real *y_bar, const lnn_cover *b, const lnn_phases *h, const real *outer,
+                                const int64_t *inner, real *x_bar) {
+    const lnn_axis *a = b->axis;
+    const size_t bytes = (size_t)(b->j1 - b->j0) * sizeof(real);
+    if (b->n_rows && b->even && a->stride == 2 && a->kernel == 2 && a->step == 1 && a->start == 0 &&
+        a->inside_high == a->outputs) {
+        T(lnn_double_rows)(y_bar + b->j0 / 2, b, outer, T(lnn_weight)(inner, 0), x_bar);
         return;
     }
-    T(lnn_shares)(y_bar, rows, outer, n_rows, a, inner, p_low, n, share);
-    if (stride == 2 && a->kernel == 2 && a->step == 1 && a->start + 2 * p_low == j0 && j0 + 2 * n <= j1) {
-        real *restrict to = x_bar + j0;   /* windows side by side: every cell has one */
-        for (int64_t m = 0; m < n; m++) to[2 * m] = to[2 * m + 1] = share[m];
-        for (int64_t j = j0 + 2 * n; j < j1; j++) x_bar[j] = 0;
-    } else if (stride == 1) {
-        T(lnn_phase)(share, p_low, a, 1, j0, j1 - j0, x_bar + j0);
-    } else if (stride == 2) {
-        const int64_t n_even = (j1 - j0 + 1) / 2, n_odd = (j1 - j0) / 2;
-        real *restrict to = x_bar + j0;
-        T(lnn_phase)(share, p_low, a, 2, j0, n_even, even);
-        T(lnn_phase)(share, p_low, a, 2, j0 + 1, n_odd, odd);
-        for (int64_t m = 0; m < n_odd; m++) {
-            to[2 * m] = even[m];
-            to[2 * m + 1] = odd[m];
-        }
-        if (n_even > n_odd) to[2 * n_odd] = even[n_odd];
-    } else {
-        for (int64_t f = 0; f < stride && j0 + f < j1; f++) {
-            const int64_t n_f = (j1 - j0 - f + stride - 1) / stride;
-            T(lnn_phase)(share, p_low, a, stride, j0 + f, n_f, even);
-            for (int64_t m = 0; m < n_f; m++) x_bar[j0 + f + stride * m] = even[m];
-        }
+    for (int64_t t = 0; t < b->run; t++) {
+        if (b->n_rows == 0) memset(x_bar, 0, bytes);
+        else if (a->stride == 1) T(lnn_spread_row)(y_bar, b, h, outer, inner, 1, x_bar);
+        else if (a->stride == 2) T(lnn_spread_row)(y_bar, b, h, outer, inner, 2, x_bar);
+        else T(lnn_spread_row)(y_bar, b, h, outer, inner, a->stride, x_bar);
+        for (int64_t c = 1; c < b->copies; c++) memcpy(x_bar + c * b->copy, x_bar, bytes);
+        y_bar += b->advance;
+        x_bar += b->pitch;
     }
 }

@@ -29,6 +29,21 @@ typedef struct {
     int64_t room;              /* outputs that may be written from the first row's y on, and are the caller's */
 } lnn_band;
 
+/* Input rows that lie under output rows in the same way, at a constant distance: cells j0 to j1 of each. */
+typedef struct {
+    const lnn_axis *axis;      /* the last one */
+    int64_t j0, j1;            /* j0 begins a period of the axis */
+    const int64_t *rows;       /* the output rows above the first input row, ascending offsets from y_bar */
+    int64_t n_rows;
+    int even;                  /* whether their windows have one divisor */
+    int64_t run, advance;      /* input rows, and the distance of their output rows */
+    int64_t pitch;             /* the distance of the input rows themselves */
+    int64_t copies, copy;      /* rows that get the same, and their distance */
+    int ordered;               /* whether the row after the last copy is computed later, or by nobody */
+    int64_t after;             /* numbers that may be read from y_bar on */
+    int64_t room;              /* cells that may be written from cell j0 of the first row on, and are the caller's */
+} lnn_cover;
+
 /* How far the t-th row's places are from those of the first. */
 static inline int64_t lnn_place(const lnn_band *b, int64_t t) {
     return (t < b->wrap ? t : (t - b->wrap) % b->height - (b->height - b->wrap)) * b->places;
