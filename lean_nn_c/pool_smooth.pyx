@@ -2,124 +2,155 @@
 
 Arrays and tables as in ``pool.pyx``. A window's exponents are shifted by its extreme (the largest value for β > 0,
 the smallest for β < 0), so every term is at most 1 and one of them is 1: nothing overflows, and infinite values
-give the limit. Padding cells count as value 0; they take part in the extreme and in the total. Terms are computed
-and summed in double for both number types.
+give the limit. Padding cells count as value 0; they take part in the extreme and in the total. ``pool_smooth.h`` has
+the loops over the outputs of a block, and why terms are computed in the data's own type.
 
 A gather (`smooth_max_pool`, `smooth_gather`) is cut into output rows, the scatter into planes: each piece is
 written by one thread in a fixed order.
 """
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t
 
 from lean_nn_c._types cimport real
-from lean_nn_c._window cimport Axis, RowCursor, Windows, next_row, planes_of, start_rows
+from lean_nn_c._window cimport Axis, Band, RowCursor, Windows, next_row, planes_of, start_band, start_rows
 from lean_nn_c.threads cimport threads_for
 
+cdef extern from "pool_smooth.h" nogil:
+    enum:
+        LNN_SOFT
+        LNN_ROWS
+    void lnn_soft_begin_f32(const Band*, int64_t, int64_t, float*, float*)
+    void lnn_soft_begin_f64(const Band*, int64_t, int64_t, double*, double*)
+    void lnn_soft_top_f32(const float*, const Band*, float, float*, float*, float*)
+    void lnn_soft_top_f64(const double*, const Band*, double, double*, double*, double*)
+    void lnn_soft_pad_f32(const float*, float, const float*, float*, float*)
+    void lnn_soft_pad_f64(const double*, double, const double*, double*, double*)
+    void lnn_soft_add_f32(const float*, const float*, const Band*, float, float*, float*, float*)
+    void lnn_soft_add_f64(const double*, const double*, const Band*, double, double*, double*, double*)
+    void lnn_soft_share_f32(const float*, const Band*, float, float*, float*, float*, float*)
+    void lnn_soft_share_f64(const double*, const Band*, double, double*, double*, double*, double*)
+    void lnn_soft_end_f32(const float*, const float*, int64_t, float, float*)
+    void lnn_soft_end_f64(const double*, const double*, int64_t, double, double*)
+
 cdef enum:
-    COST = 40        # an exponential, in additions
+    COST = 8         # an exponential, in additions
+    TOP = 0
+    ADD = 1
+    SHARE = 2
 
 
-cdef struct Soft:
-    double extreme, total
-
-
-cdef inline double term(double v, double extreme, double beta) noexcept nogil:
-    # equal values first: inf − inf is not a number, yet its term is exp(0)
-    return 1.0 if v == extreme else exp(beta * (v - extreme))
-
-
-cdef inline Soft soften(
-    const real* x, const Windows* w, RowCursor* rows, int64_t row, int64_t p, double beta
+cdef void pass_over(
+    int what, const real* x, const real* t, const Windows* w, int64_t row, Band* band, real beta,
+    real* top, real* total, real* sums, real* x_bar,
 ) noexcept nogil:
-    """The extreme of window `p` of output row `row`, and the sum of its terms."""
-    cdef const Axis* axis = &w.axis[w.rank - 1]
-    cdef int64_t j, padding
-    cdef const real* cell
-    cdef double v
-    cdef Soft s
-    start_rows(rows, w, row)
-    padding = rows.divisor * axis.divisor[p] - rows.count * axis.count[p]
-    s.extreme = 0 if padding else -INFINITY if beta > 0 else INFINITY
+    """One of the three passes over all rows of the windows' box, in lists of at most LNN_ROWS."""
+    cdef RowCursor rows
+    cdef int64_t[LNN_ROWS] offsets
+    band.rows = offsets
+    start_rows(&rows, w, row)
     while rows.left > 0:
-        cell = x + rows.offset + axis.first[p]
-        for j in range(axis.count[p]):
-            v = cell[j * axis.step]
-            if (v > s.extreme) if beta > 0 else (v < s.extreme):
-                s.extreme = v
-        next_row(rows, w)
-    s.total = padding * term(0, s.extreme, beta) if padding else 0
-    start_rows(rows, w, row)
-    while rows.left > 0:
-        cell = x + rows.offset + axis.first[p]
-        for j in range(axis.count[p]):
-            s.total += term(cell[j * axis.step], s.extreme, beta)
-        next_row(rows, w)
-    return s
+        band.n_rows = 0
+        while rows.left > 0 and band.n_rows < LNN_ROWS:
+            offsets[band.n_rows] = rows.offset
+            band.n_rows += 1
+            next_row(&rows, w)
+        if real is float:
+            if what == TOP:
+                lnn_soft_top_f32(x, band, beta, top, total, sums)
+            elif what == ADD:
+                lnn_soft_add_f32(x, t, band, beta, top, total, sums)
+            else:
+                lnn_soft_share_f32(x, band, beta, top, total, sums, x_bar)
+        else:
+            if what == TOP:
+                lnn_soft_top_f64(x, band, beta, top, total, sums)
+            elif what == ADD:
+                lnn_soft_add_f64(x, t, band, beta, top, total, sums)
+            else:
+                lnn_soft_share_f64(x, band, beta, top, total, sums, x_bar)
+
+
+cdef void soften(
+    const real* x,               # IN: the plane
+    const real* t,               # IN: the plane of what is weighed, or NULL
+    const Windows* w, int64_t row, Band* band, real beta,
+    real* top,                   # OUT: the windows' extremes, times the sign of β
+    real* total,                 # OUT: the sums of their terms
+    real* sums,                  # OUT: the sums of term · t, where t is given
+) noexcept nogil:
+    """The band's windows of output row `row` of a plane; the three outputs have LNN_SOFT places."""
+    cdef RowCursor rows
+    cdef real[LNN_SOFT] padding
+    start_rows(&rows, w, row)
+    if real is float:
+        lnn_soft_begin_f32(band, rows.divisor, rows.count, top, padding)
+    else:
+        lnn_soft_begin_f64(band, rows.divisor, rows.count, top, padding)
+    pass_over(TOP, x, t, w, row, band, beta, top, total, sums, <real*>NULL)
+    if real is float:
+        lnn_soft_pad_f32(padding, beta, top, total, sums)
+    else:
+        lnn_soft_pad_f64(padding, beta, top, total, sums)
+    pass_over(ADD, x, t, w, row, band, beta, top, total, sums, <real*>NULL)
+
+
+cdef void divide(const real* a, const real* b, int64_t n, real* to) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i] = a[i] / b[i]
 
 
 cdef void gather_row(
-    const real* x,               # IN: the plane
-    const real* t,               # IN: the plane of what is weighed, or NULL: the smooth maximum itself
-    const Windows* w, int64_t row, double beta,
+    const real* x,               # IN: the planes
+    const real* t,               # IN: the planes of what is weighed, or NULL: the smooth maximum itself
+    const Windows* w, int64_t planes, int64_t row, real beta,
     real* y,                     # OUT: the output row
 ) noexcept nogil:
-    cdef const Axis* axis = &w.axis[w.rank - 1]
-    cdef RowCursor rows
-    cdef int64_t p, j, at
-    cdef double total
-    cdef Soft s
-    for p in range(axis.outputs):
-        s = soften(x, w, &rows, row, p, beta)
-        if t == NULL:
-            y[p] = <real>(s.extreme + log(s.total) / beta)
-            continue
-        total = 0
-        start_rows(&rows, w, row)
-        while rows.left > 0:
-            at = rows.offset + axis.first[p]
-            for j in range(axis.count[p]):
-                total += term(x[at], s.extreme, beta) * t[at]
-                at += axis.step
-            next_row(&rows, w)
-        y[p] = <real>(total / s.total)
+    cdef int64_t outputs = w.axis[w.rank - 1].outputs, p, i, at = row // w.out_rows * w.in_cells
+    cdef real[LNN_SOFT] top, total, sums
+    cdef Band band
+    for i in range((outputs + LNN_SOFT - 1) // LNN_SOFT):
+        p = i * LNN_SOFT
+        start_band(&band, w, planes, row, row + 1, p, min(outputs, p + LNN_SOFT))
+        soften(x + at, t + at if t != NULL else NULL, w, row % w.out_rows, &band, beta, top, total, sums)
+        if t != NULL:
+            divide(sums, total, band.p1 - p, y + p)
+        elif real is float:
+            lnn_soft_end_f32(top, total, band.p1 - p, beta, y + p)
+        else:
+            lnn_soft_end_f64(top, total, band.p1 - p, beta, y + p)
 
 
 cdef void gather_planes(
-    const real* x, const real* t, real* y, const Windows* w, int64_t planes, double beta
+    const real* x, const real* t, real* y, const Windows* w, int64_t planes, real beta
 ) noexcept nogil:
-    cdef int64_t outputs = w.axis[w.rank - 1].outputs, rows = planes * w.out_rows, row, at
+    cdef int64_t outputs = w.axis[w.rank - 1].outputs, rows = planes * w.out_rows, row
     for row in prange(rows, schedule="static", num_threads=threads_for(rows * outputs * w.box * COST)):
-        at = row // w.out_rows * w.in_cells
-        gather_row(x + at, t + at if t != NULL else NULL, w, row % w.out_rows, beta, y + row * outputs)
+        gather_row(x, t, w, planes, row, beta, y + row * outputs)
 
 
 cdef void scatter_plane(
-    const real* x,               # IN: the plane
-    const real* g,               # IN: the plane of what is shared out
-    const Windows* w, double beta,
+    const real* x,               # IN: the planes
+    const real* g,               # IN: the planes of what is shared out
+    const Windows* w, int64_t planes, int64_t plane, real beta,
     real* x_bar,                 # OUT: the plane
 ) noexcept nogil:
-    """Windows in row-major order; each adds to its cells."""
-    cdef const Axis* axis = &w.axis[w.rank - 1]
-    cdef RowCursor rows
-    cdef int64_t row, p, j, at
-    cdef double share
-    cdef Soft s
-    for j in range(w.in_cells):
-        x_bar[j] = 0
+    """Output rows in order, blocks of windows in order, cell by cell of their boxes."""
+    cdef int64_t outputs = w.axis[w.rank - 1].outputs, row, p, i, at
+    cdef real[LNN_SOFT] top, total, share
+    cdef Band band
+    for i in range(w.in_cells):
+        x_bar[i] = 0
+    x += plane * w.in_cells
     for row in range(w.out_rows):
-        for p in range(axis.outputs):
-            s = soften(x, w, &rows, row, p, beta)
-            share = g[row * axis.outputs + p] / s.total
-            start_rows(&rows, w, row)
-            while rows.left > 0:
-                at = rows.offset + axis.first[p]
-                for j in range(axis.count[p]):
-                    x_bar[at] += <real>(term(x[at], s.extreme, beta) * share)
-                    at += axis.step
-                next_row(&rows, w)
+        for i in range((outputs + LNN_SOFT - 1) // LNN_SOFT):
+            p = i * LNN_SOFT
+            at = plane * w.out_rows + row
+            start_band(&band, w, planes, at, at + 1, p, min(outputs, p + LNN_SOFT))
+            soften(x, <const real*>NULL, w, row, &band, beta, top, total, share)
+            divide(g + plane * w.out_cells + row * outputs + p, total, band.p1 - p, share)
+            pass_over(SHARE, x, <const real*>NULL, w, row, &band, beta, top, total, share, x_bar)
 
 
 def smooth_max_pool(
@@ -135,7 +166,7 @@ def smooth_max_pool(
         return
     cdef const real* source = &x[0] if x.shape[0] else NULL
     with nogil:
-        gather_planes(source, <const real*>NULL, &y[0], &w, planes, beta)
+        gather_planes(source, <const real*>NULL, &y[0], &w, planes, <real>beta)
 
 
 def smooth_gather(
@@ -156,7 +187,7 @@ def smooth_gather(
     cdef const real* source = &x[0] if x.shape[0] else &y[0]
     cdef const real* weighed = &t[0] if x.shape[0] else &y[0]
     with nogil:
-        gather_planes(source, weighed, &y[0], &w, planes, beta)
+        gather_planes(source, weighed, &y[0], &w, planes, <real>beta)
 
 
 def smooth_scatter(
@@ -176,5 +207,4 @@ def smooth_scatter(
     cdef const real* source = &g[0] if g.shape[0] else NULL
     cdef int64_t work = planes * (w.in_cells + w.out_cells * w.box * COST)
     for plane in prange(planes, nogil=True, schedule="static", num_threads=threads_for(work)):
-        scatter_plane(
-            &x[0] + plane * w.in_cells, source + plane * w.out_cells, &w, beta, &x_bar[0] + plane * w.in_cells)
+        scatter_plane(&x[0], source, &w, planes, plane, <real>beta, &x_bar[0] + plane * w.in_cells)
