@@ -53,35 +53,37 @@ LNN_INLINE void T(lnn_meet)(T(lnn_v) v, int64_t here, const int want, T(lnn_v) *
     *best = T(LNN_MORE)(v, *best);
 }
 
-/* The first maximum of each lane's window and its place; `from` is the first lane's first tap in the row at offset 0.
- * Whether a NaN was met, which is only noticed here. */
+/* The first maxima of `wide` tiles' windows and their places; `from` is the first lane's first tap in the row at
+ * offset 0. Whether a NaN was met, which is only noticed here. */
 LNN_INLINE int T(lnn_max_tile)(const real *from, const int64_t *rows, int64_t n_rows, const int64_t stride,
-                               const int64_t kernel, const int64_t step, const int want, T(lnn_v) *most,
-                               T(lnn_i) *place) {
-    T(lnn_v) best = ((T(lnn_v)){0}) - (real)INFINITY;
-    T(lnn_i) at = ((T(lnn_i)){0}) + (whole)rows[0], odd = {0};
-    for (int64_t r = 0; r < n_rows; r++) {
-        const real *row = from + rows[r];
-        int64_t j = 0;
+                               const int64_t kernel, const int64_t step, const int want, const int wide,
+                               T(lnn_v) *best, T(lnn_i) *at) {
+    T(lnn_i) odd = {0};
+    for (int w = 0; w < wide; w++) {
+        best[w] = ((T(lnn_v)){0}) - (real)INFINITY;
+        at[w] = ((T(lnn_i)){0}) + (whole)rows[0];
+    }
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int w = 0; w < wide; w++) {
+            const real *row = from + rows[r] + w * LANES * stride;
+            int64_t j = 0;
 #if LNN_HAS_SHUFFLE
-        if (stride == 2 && step == 1)
-            for (; j + 2 <= kernel; j += 2) {
-                const T(lnn_v) low = T(lnn_load)(row + j), high = T(lnn_load)(row + j + LANES);
-                const T(lnn_v) u = T(LNN_EVENS)(low, high), v = T(LNN_ODDS)(low, high);
-                odd |= T(LNN_NAN)(u, v);
-                T(lnn_meet)(u, rows[r] + j, want, &best, &at);
-                T(lnn_meet)(v, rows[r] + j + 1, want, &best, &at);
-            }
+            if (stride == 2 && step == 1)
+                for (; j + 2 <= kernel; j += 2) {
+                    const T(lnn_v) low = T(lnn_load)(row + j), high = T(lnn_load)(row + j + LANES);
+                    const T(lnn_v) u = T(LNN_EVENS)(low, high), v = T(LNN_ODDS)(low, high);
+                    odd |= T(LNN_NAN)(u, v);
+                    T(lnn_meet)(u, rows[r] + j, want, best + w, at + w);
+                    T(lnn_meet)(v, rows[r] + j + 1, want, best + w, at + w);
+                }
 #endif
 #pragma GCC unroll 4
-        for (; j < kernel; j++) {
-            const T(lnn_v) v = T(lnn_take)(row + j * step, stride);
-            odd |= T(LNN_NAN)(v, v);
-            T(lnn_meet)(v, rows[r] + j * step, want, &best, &at);
+            for (; j < kernel; j++) {
+                const T(lnn_v) v = T(lnn_take)(row + j * step, stride);
+                odd |= T(LNN_NAN)(v, v);
+                T(lnn_meet)(v, rows[r] + j * step, want, best + w, at + w);
+            }
         }
-    }
-    *most = best;
-    *place = at;
     return T(LNN_ANY)(odd);
 }
 
@@ -128,23 +130,34 @@ static __attribute__((noinline)) void T(lnn_max_edge)(const real *x, const lnn_b
 #undef LNN_MASKED
 }
 
-/* The tiles that are no edges. */
-LNN_INLINE void T(lnn_max_tiles)(const real *x, const lnn_band *b, const lnn_tiles *c, const int64_t stride,
-                                 const int64_t kernel, const int64_t step, const int want, real *restrict y,
-                                 int64_t *restrict idx) {
-    const int64_t *restrict rows = b->rows;
-    const int64_t n_rows = b->n_rows, start = b->axis->start, last = c->last;
-    const int64_t low = b->p0 + c->low * c->n, high = b->p0 + c->high * c->n;
+/* `wide` tiles from output p on, at y. */
+LNN_INLINE void T(lnn_max_put)(const real *x, const lnn_band *b, int64_t t, int64_t p, int64_t n, int64_t place,
+                               const int64_t n_rows, const int64_t stride, const int64_t kernel, const int64_t step, const int want,
+                               const int wide, real *restrict y, int64_t *restrict idx) {
+    const int64_t from = b->axis->start + p * stride;
+    T(lnn_v) best[2];
+    T(lnn_i) at[2];
+    if (T(lnn_max_tile)(x + from, b->rows, n_rows, stride, kernel, step, want, wide, best, at)) {
+        T(lnn_max_ones)(x, b, t, p, n, y + p, want ? idx + p : 0);
+        return;
+    }
+    for (int w = 0; w < wide; w++)
+        T(lnn_put_max)(best[w], at[w], from + place + w * LANES * stride, stride, want, y + p + w * LANES,
+                       want ? idx + p + w * LANES : 0);
+}
+
+/* The tiles that are no edges; two at a time where windows have a single row. */
+LNN_INLINE void T(lnn_max_tiles)(const real *x, const lnn_band *b, const lnn_tiles *c, const int64_t n_rows,
+                                 const int64_t stride, const int64_t kernel, const int64_t step, const int want,
+                                 real *restrict y, int64_t *restrict idx) {
+    const int64_t last = c->last, low = b->p0 + c->low * c->n, high = b->p0 + c->high * c->n;
     for (int64_t t = 0, place = 0, left = b->wrap; t < c->run; t++) {
-        for (int64_t p = low; p < high; p += LANES) {
-            const int64_t q = p < last ? p : last, from = start + q * stride;
-            T(lnn_v) best;
-            T(lnn_i) at;
-            if (T(lnn_max_tile)(x + from, rows, n_rows, stride, kernel, step, want, &best, &at))
-                T(lnn_max_ones)(x, b, t, q, c->n, y + q, want ? idx + q : 0);
-            else
-                T(lnn_put_max)(best, at, from + place, stride, want, y + q, want ? idx + q : 0);
-        }
+        int64_t p = low;
+        if (__builtin_constant_p(n_rows))
+            for (; p + LANES <= last && p + LANES < high; p += 2 * LANES)
+                T(lnn_max_put)(x, b, t, p, 2 * LANES, place, n_rows, stride, kernel, step, want, 2, y, idx);
+        for (; p < high; p += LANES)
+            T(lnn_max_put)(x, b, t, p < last ? p : last, c->n, place, n_rows, stride, kernel, step, want, 1, y, idx);
         x += b->advance;
         y += b->axis->outputs;
         if (want) {
@@ -171,10 +184,12 @@ static void T(lnn_max_band)(const real *x, const lnn_band *b, real *y, int64_t *
     const lnn_tiles c = lnn_cut(b, LANES);
 #define LNN_MAX(S, K, D) \
     do { \
-        if (idx) T(lnn_max_tiles)(x, b, &c, S, K, D, 1, y, idx); \
-        else T(lnn_max_tiles)(x, b, &c, S, K, D, 0, y, idx); \
+        if (idx) T(lnn_max_tiles)(x, b, &c, b->n_rows, S, K, D, 1, y, idx); \
+        else T(lnn_max_tiles)(x, b, &c, b->n_rows, S, K, D, 0, y, idx); \
     } while (0)
-    if (s == 2 && k == 2 && d == 1) LNN_MAX(2, 2, 1);
+    if (s == 2 && k == 2 && d == 1 && b->n_rows == 1 && !idx) T(lnn_max_tiles)(x, b, &c, 1, 2, 2, 1, 0, y, idx);
+    else if (s == 2 && k == 3 && d == 1 && b->n_rows == 1 && !idx) T(lnn_max_tiles)(x, b, &c, 1, 2, 3, 1, 0, y, idx);
+    else if (s == 2 && k == 2 && d == 1) LNN_MAX(2, 2, 1);
     else if (s == 2 && k == 3 && d == 1) LNN_MAX(2, 3, 1);
     else if (s == 2 && d == 1) LNN_MAX(2, k, 1);
     else if (s == 1 && k == 3 && d == 1) LNN_MAX(1, 3, 1);

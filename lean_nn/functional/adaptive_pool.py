@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from lean_nn.functional.pool import pool_average, pool_max, rank_of
 from lean_nn.spec.geometry import check_length, per_axis
-from lean_nn.window import Bins
+from lean_nn.window import CACHED, Bins
 
 __all__ = [
     "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool",
@@ -18,7 +19,15 @@ Tensor = Any
 Sizes = int | Sequence[int | None]
 
 
+@lru_cache(CACHED)
+def _uniform(d: int, size: int) -> Bins:
+    """The commonest bins, as many on every axis: made once, so that their tables are found by identity."""
+    return Bins((size,) * d)
+
+
 def _bins(op: str, d: int, output_size: Any) -> Bins:
+    if type(output_size) is int:
+        return _uniform(d, output_size)
     if not isinstance(output_size, (tuple, list)):
         return Bins(per_axis(op, "output_size", output_size, d))
     check_length(op, "output_size", output_size, d)

@@ -38,13 +38,14 @@ def rank_of(op: str, name: str, value: Any) -> int:
     return len(value)
 
 
-def on_batch(op: str, x: Tensor, d: int, pool: Callable[[Tensor], Any]) -> Any:
+def on_batch(op: str, x: Tensor, d: int, pool: Callable[..., Any], **params: Any) -> Any:
     """`pool` on ``(N, C, *spatial)``; a sample or a plane becomes a batch of one and comes back as it was."""
-    check_pool_rank(op, x.shape, d)
-    missing = d + 2 - len(x.shape)
+    shape = x.data.shape
+    missing = d + 2 - len(shape)
     if not missing:
-        return pool(x)
-    results = pool(reshape(x, shape=(1,) * missing + x.shape))
+        return pool(x, **params)
+    check_pool_rank(op, shape, d)
+    results = pool(reshape(x, shape=(1,) * missing + shape), **params)
     if isinstance(results, tuple):
         return tuple(reshape(y, shape=y.shape[missing:]) for y in results)
     return reshape(results, shape=results.shape[missing:])
@@ -54,17 +55,15 @@ def _differentiated(x: Tensor) -> bool:
     return x.mask & engine.live_levels() != 0 or bool(x.tangents)
 
 
+def _first_of_max(x: Tensor, window: Window | Bins) -> Tensor:
+    return ops.max_pool(x, window=window)[0]
+
+
 def pool_max(x: Any, window: Window | Bins, return_indices: bool) -> Any:
     """Max pooling; without the winners where neither the caller nor a derivative asks for them."""
-
-    def pool(x: Tensor) -> Any:
-        if return_indices:
-            return ops.max_pool(x, window=window)
-        if _differentiated(x):
-            return ops.max_pool(x, window=window)[0]
-        return ops.max_pool_value(x, window=window)
-
-    return on_batch("max_pool", as_tensor(x, op="max_pool"), window.rank, pool)
+    x = as_tensor(x, op="max_pool")
+    pool = ops.max_pool if return_indices else _first_of_max if _differentiated(x) else ops.max_pool_value
+    return on_batch("max_pool", x, window.rank, pool, window=window)
 
 
 def pool_average(
@@ -72,9 +71,7 @@ def pool_average(
 ) -> Tensor:
     """Average pooling."""
     by = {"count_include_pad": bool(count_include_pad), "divisor_override": divisor_override}
-    return on_batch(
-        "avg_pool", as_tensor(x, op="avg_pool"), window.rank, lambda x: ops.avg_pool(x, window=window, **by)
-    )
+    return on_batch("avg_pool", as_tensor(x, op="avg_pool"), window.rank, ops.avg_pool, window=window, **by)
 
 
 # --- maximum ---

@@ -42,10 +42,14 @@ def pooled(op: str, shape: Shape, window: Window | Bins) -> Shape:
 # --- maximum ---
 
 
-def _max_abstract(x: Aval, *, window: Window | Bins) -> tuple[Aval, Aval]:
+def _value_abstract(x: Aval, *, window: Window | Bins) -> Aval:
     check_float("max_pool", x)
-    shape = pooled("max_pool", x.shape, window)
-    return Aval(shape, x.dtype), Aval(shape, INT64)
+    return Aval(pooled("max_pool", x.shape, window), x.dtype)
+
+
+def _max_abstract(x: Aval, *, window: Window | Bins) -> tuple[Aval, Aval]:
+    y = _value_abstract(x, window=window)
+    return y, Aval(y.shape, INT64)
 
 
 def _check_places(op: str, shape: Shape, idx: Aval) -> None:
@@ -84,7 +88,7 @@ max_pool: Primitive = primitive(
 
 max_pool_value: Primitive = primitive(
     "max_pool_value",
-    abstract=lambda x, *, window: _max_abstract(x, window=window)[0],
+    abstract=_value_abstract,
     spec=lambda x, *, window: spec.max_pool(x, window=window)[0],
     cpu=cpu_pool.max_pool_value,
     jvp=(lambda t, y, x, *, window: gather_at(t, max_pool(x, window=window)[1]),),
