@@ -86,7 +86,7 @@ def _constant(*shape: int) -> Any:
 def costs(tiny: bool = False, threads: int = 1, seconds: float = 0.3) -> Iterator[Cost]:
     """Every row, timed."""
     set_threads(threads)
-    for row in _rows(1, 2, 4) if tiny else _rows(8, 64, 32):
+    for row in _rows(1, 2, 4) if tiny else _rows(32, 64, 32):
         moving, plain = time_pair(row.pair(), 0.0 if tiny else seconds, 1 if tiny else 5)
         forward = plain[0] if plain else float("nan")
         yield Cost(row.name, threads, moving[0], forward, moving[0] / forward / (1 + len(row.shapes)))

@@ -1,23 +1,38 @@
 """Reductions: sums over any axes, extremes, logsumexp, softmax, standardisation.
 
 Arrays are C-contiguous, float32 or float64, and seen as (outer, n, inner), reduced over n; `standardize` sees
-(A, G, B). The loops are in ``_sums.pxd``, ``_softmax.pxd`` and ``standard.h``; here: dtype, tasks, threads.
+(A, G, B). The loops are in ``lines.h`` and ``standard.h``; here: dtype, tasks, threads.
 A task is fixed by the shape and written by one thread, so the bits do not depend on the number of threads.
 """
 
 cimport numpy as cnp
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 import numpy as np
 
 from lean_nn_c._arrays cimport need, single
-from lean_nn_c._softmax cimport LOG_SOFTMAX, LOGSUMEXP, SOFTMAX, Kind, one_line, some_lines
-from lean_nn_c._sums cimport COLUMNS, column_sum, row_sum
 from lean_nn_c._types cimport real
 from lean_nn_c.threads cimport threads_for
 
 cnp.import_array()
+
+cdef extern from "lines.h" nogil:
+    enum:
+        COLUMNS "LNN_COLUMNS"
+    ctypedef enum Kind "lnn_soft":
+        LOGSUMEXP "LNN_LOGSUMEXP"
+        SOFTMAX "LNN_SOFTMAX"
+        LOG_SOFTMAX "LNN_LOG_SOFTMAX"
+    float lnn_row_sum_f32(const float*, Py_ssize_t)
+    double lnn_row_sum_f64(const double*, Py_ssize_t)
+    void lnn_column_sum_f32(const float*, Py_ssize_t, Py_ssize_t, int, float*)
+    void lnn_column_sum_f64(const double*, Py_ssize_t, Py_ssize_t, int, double*)
+    void lnn_soft_line_f32(Kind, const float*, float*, Py_ssize_t)
+    void lnn_soft_line_f64(Kind, const double*, double*, Py_ssize_t)
+    void lnn_soft_columns_f32(Kind, const float*, float*, Py_ssize_t, Py_ssize_t, int)
+    void lnn_soft_columns_f64(Kind, const double*, double*, Py_ssize_t, Py_ssize_t, int)
 
 cdef enum:
     SPLIT = 8192        # a longer sum is cut into parts of this length, which threads share
@@ -63,10 +78,17 @@ cdef inline void sum_task(const real* x, real* y, Py_ssize_t n, Py_ssize_t inner
     cdef Py_ssize_t rows = min(<Py_ssize_t>SPLIT, n - part * SPLIT)
     cdef const real* src = x + ((line // parts) * n + part * SPLIT) * inner + block * COLUMNS
     cdef real* dst = y + line * inner + block * COLUMNS
-    if inner == 1:
-        dst[0] = row_sum(src, rows)
+    cdef int columns = <int>min(<Py_ssize_t>COLUMNS, inner - block * COLUMNS)
+    if real is float:
+        if inner == 1:
+            dst[0] = lnn_row_sum_f32(src, rows)
+        else:
+            lnn_column_sum_f32(src, rows, inner, columns, dst)
     else:
-        column_sum(src, rows, inner, <int>min(<Py_ssize_t>COLUMNS, inner - block * COLUMNS), dst)
+        if inner == 1:
+            dst[0] = lnn_row_sum_f64(src, rows)
+        else:
+            lnn_column_sum_f64(src, rows, inner, columns, dst)
 
 
 cdef void sum_parts(const real* x, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t parts) noexcept nogil:
@@ -116,6 +138,8 @@ def sum(cnp.ndarray x not None, cnp.ndarray out not None, tuple axes):
     cdef Py_ssize_t outer, inner, kept = 1
     single(x)
     for axis in range(nd):
+        if cnp.PyArray_DIM(x, axis) == 1:
+            continue
         if groups and reduced[groups - 1] == (axis in axes):
             size[groups - 1] *= cnp.PyArray_DIM(x, axis)
         else:
@@ -129,7 +153,7 @@ def sum(cnp.ndarray x not None, cnp.ndarray out not None, tuple axes):
     need(x, cnp.PyArray_TYPE(x), cnp.PyArray_SIZE(x), False)
     need(out, cnp.PyArray_TYPE(x), kept, True)
     if left == 0:
-        cnp.PyArray_CopyInto(out, x)
+        memcpy(cnp.PyArray_DATA(out), cnp.PyArray_DATA(x), cnp.PyArray_NBYTES(x))
         return
     if cnp.PyArray_SIZE(x) == 0:
         out.fill(0)
@@ -221,10 +245,17 @@ cdef inline void soft_task(Kind kind, const real* x, real* y, Py_ssize_t n, Py_s
     cdef Py_ssize_t first = (task % blocks) * COLUMNS
     cdef Py_ssize_t at = (task // blocks) * n * inner + first
     cdef Py_ssize_t out = (task // blocks) * inner + first if kind == LOGSUMEXP else at
-    if inner == 1:
-        one_line(kind, x + at, y + out, n)
+    cdef int columns = <int>min(<Py_ssize_t>COLUMNS, inner - first)
+    if real is float:
+        if inner == 1:
+            lnn_soft_line_f32(kind, x + at, y + out, n)
+        else:
+            lnn_soft_columns_f32(kind, x + at, y + out, n, inner, columns)
     else:
-        some_lines(kind, x + at, y + out, n, inner, <int>min(<Py_ssize_t>COLUMNS, inner - first))
+        if inner == 1:
+            lnn_soft_line_f64(kind, x + at, y + out, n)
+        else:
+            lnn_soft_columns_f64(kind, x + at, y + out, n, inner, columns)
 
 
 cdef void soft_all(Kind kind, const real* x, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:

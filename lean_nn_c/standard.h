@@ -25,7 +25,7 @@
 
 #include "simd.h"
 
-enum { LNN_PIECE = 512, LNN_SIDE = 64, LNN_STRIP_ROWS = 32 };
+enum { LNN_PIECE = 512, LNN_SIDE = 128, LNN_STRIP_ROWS = 32 };
 
 typedef struct {
     ptrdiff_t A, G, B;

@@ -98,22 +98,27 @@ LNN_INLINE void LNN_NAME(lnn_std_numbers)(const lnn_standard *job, ptrdiff_t g, 
     if (job->second) ((T *)job->second)[g] = (T)(job->tangents ? -r * r * dot / n : dot);
 }
 
-/* LNN_SIDE groups side by side (B = 1): the same sums, LNN_STRIP_ROWS rows at a time, then in double */
+/* LNN_SIDE groups side by side (B = 1): the same sums, LNN_STRIP_ROWS rows at a time, then in double; dot NULL: of squares */
 LNN_INLINE void LNN_NAME(lnn_std_strip)(const T *t, const T *x, ptrdiff_t A, ptrdiff_t pitch, int columns, const T *centre,
-                                         const int squares, double *sum, double *dot) {
-    for (int k = 0; k < columns; k++) sum[k] = dot[k] = 0;
+                                        double *sum, double *dot) {
+    for (int k = 0; k < columns; k++) sum[k] = 0;
+    for (int k = 0; dot && k < columns; k++) dot[k] = 0;
     for (ptrdiff_t a = 0; a < A; a += LNN_STRIP_ROWS) {
         const ptrdiff_t end = A - a < LNN_STRIP_ROWS ? A : a + LNN_STRIP_ROWS;
         T part[LNN_SIDE] = {0}, dots[LNN_SIDE] = {0};
         for (ptrdiff_t r = a; r < end; r++) {
             const T *tr = t + r * pitch, *xr = x + r * pitch;
-            for (int k = 0; k < columns; k++) {
-                const T v = xr[k] - centre[k];
-                part[k] += squares ? v * v : tr[k];
-                dots[k] += tr[k] * v;
+            if (dot) {
+                for (int k = 0; k < columns; k++) {
+                    part[k] += tr[k];
+                    dots[k] += tr[k] * (xr[k] - centre[k]);
+                }
+            } else {
+                for (int k = 0; k < columns; k++) part[k] += (xr[k] - centre[k]) * (xr[k] - centre[k]);
             }
         }
-        for (int k = 0; k < columns; k++) { sum[k] += part[k]; dot[k] += dots[k]; }
+        for (int k = 0; k < columns; k++) sum[k] += part[k];
+        for (int k = 0; dot && k < columns; k++) dot[k] += dots[k];
     }
 }
 
@@ -125,9 +130,9 @@ static void LNN_NAME(lnn_standardize_strip)(const lnn_standard *job, ptrdiff_t u
     T *y = (T *)job->y + first, *mean = (T *)job->first + first, *rstd = (T *)job->second + first;
     T scale[LNN_SIDE], shift[LNN_SIDE], zero[LNN_SIDE] = {0};
     double sum[LNN_SIDE], dot[LNN_SIDE];
-    LNN_NAME(lnn_std_strip)(x, x, job->A, job->G, columns, zero, 0, sum, dot);
+    LNN_NAME(lnn_std_strip)(x, x, job->A, job->G, columns, zero, sum, dot);
     for (int k = 0; k < columns; k++) mean[k] = (T)(sum[k] / (double)job->A);
-    LNN_NAME(lnn_std_strip)(x, x, job->A, job->G, columns, mean, 1, sum, dot);
+    LNN_NAME(lnn_std_strip)(x, x, job->A, job->G, columns, mean, sum, NULL);
     for (int k = 0; k < columns; k++) {
         rstd[k] = (T)(1 / sqrt(sum[k] / (double)job->A + job->eps));
         scale[k] = w ? w[k] * rstd[k] : rstd[k];
@@ -148,7 +153,7 @@ static void LNN_NAME(lnn_slope_strip)(const lnn_standard *job, ptrdiff_t unit) {
     T mean[LNN_SIDE] = {0}, p[LNN_SIDE], q[LNN_SIDE], s[LNN_SIDE], number[3];
     double sum[LNN_SIDE], dot[LNN_SIDE];
     for (int k = 0; k < columns && job->mean; k++) mean[k] = ((const T *)job->mean)[first + k];
-    LNN_NAME(lnn_std_strip)(t, x, job->A, job->G, columns, mean, 0, sum, dot);
+    LNN_NAME(lnn_std_strip)(t, x, job->A, job->G, columns, mean, sum, dot);
     for (int k = 0; k < columns; k++) {
         LNN_NAME(lnn_std_numbers)(job, first + k, (const double[2]){sum[k], dot[k]}, number);
         p[k] = number[0], q[k] = number[1], s[k] = number[2];

@@ -80,7 +80,7 @@ def _sum_along(x: Any, axis: int) -> Any:
 
 
 def _roundings(n: int) -> float:
-    """Of a sum of n exponentials (see ``_softmax.pxd``), with its terms' own: Σ p·|x − m| ≤ log n."""
+    """Of a sum of n exponentials (see ``lines.h``), with its terms' own: Σ p·|x − m| ≤ log n."""
     return 40 + n / 32 + 2 * float(np.log(n)) if n else 0
 
 
