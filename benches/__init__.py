@@ -9,6 +9,7 @@
 ``elementwise`` activations, sums, normalisations, losses, optimiser updates
 ``forward``     what forward mode costs beside a plain pass
 ``training``    training steps of whole networks (``networks``), and one image through them
+``graph``       the same steps and images compiled; compile times, memory said and measured
 ``overhead``    what one operation, a long chain, the import and the wheel cost
 ``report``      text, CSV, Markdown and a bar chart from the results
 ==============  =================================================================================

@@ -14,10 +14,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from benches import conv, elementwise, matmul, overhead, peak, pool, report, training
+from benches import conv, elementwise, graph, matmul, overhead, peak, pool, report, training
 from benches.harness import cores, run, torch
 
-MODULES = (overhead, conv, matmul, pool, elementwise, training)
+MODULES = (overhead, conv, matmul, pool, elementwise, training, graph)
 
 
 def _threads(text: str) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import lean_nn as ln
-from benches import conv, forward, overhead, peak, pool, report, training
+from benches import conv, forward, graph, overhead, peak, pool, report, training
 from benches.__main__ import MODULES
 from benches.harness import Bench, Result, run
 
@@ -50,6 +51,14 @@ def test_flops_of_a_known_convolution() -> None:
 def test_forward_mode_is_measured() -> None:
     found = list(forward.costs(tiny=True))
     assert len(found) > 15 and all(cost.units > 0 and cost.name in forward.line(cost) for cost in found)
+
+
+def test_compiled_beside_eager_compile_times_and_memory() -> None:
+    lines = list(graph.beside_eager(tiny=True, threads=[1]))
+    assert len(lines) == 5 and all(re.search(r"compiled .* ms, eager .* ms, ratio \d", line) for line in lines)
+    assert re.search(r"16,000 relu nodes: .* 32,000: .* ratio \d", graph.compile_times(tiny=True))
+    if Path("/proc/self/clear_refs").exists():
+        assert re.search(r"LeNet, batch 2: peak said .* MB, measured .* MB, ratio \d", graph.memory("LeNet", 2))
 
 
 def test_training_rows_are_there_and_agree_with_the_peer() -> None:
