@@ -16,8 +16,8 @@
 #define LNN_UNARY(X) \
     X(neg, 1) X(abs, 1) X(sign, 1) X(sqrt, 4) X(reciprocal, 4) X(square, 1) \
     X(exp, 8) X(log, 8) X(expm1, 8) X(log1p, 10) X(tanh, 10) X(sigmoid, 10) X(erf, 40) \
-    X(normal_cdf, 40) X(normal_pdf, 30) \
-    X(relu, 1) X(leaky_relu, 1) X(elu, 8) X(gelu, 40) X(gelu_tanh, 12) X(silu, 10) X(softplus, 20) \
+    X(normal_cdf, 20) X(normal_pdf, 15) \
+    X(relu, 1) X(leaky_relu, 1) X(elu, 8) X(gelu, 20) X(gelu_tanh, 12) X(silu, 10) X(softplus, 20) \
     X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1)
 
 #define LNN_BINARY_PLAIN(X) \
@@ -60,8 +60,19 @@ static inline double lnn_cdf_f64(double x) {
     double z = x * hi, rest = z * z < 1000 ? fma(x, hi, -z) + x * lo : 0;
     return 0.5 * erfc(-z) + 0.56418958354775628695 * exp(-z * z) * rest;
 }
-static inline float lnn_pdf_f32(float x) { return (float)(0.39894228040143267794 * exp(-0.5 * x * (double)x)); }
-static inline float lnn_cdf_f32(float x) { return (float)(0.5 * erfc(x * -0.70710678118654757)); }
+/* In double without branches or calls, so that the loop is vector code. The tail Φ(−a) = exp(−a²/2)·t·P(t), t = 1/(1 + a/4): P is a
+ * least-squares fit to erfcx at 4000 Chebyshev nodes of t from 0 to 1, within 1.7e-9 of it (0.03 ulp of a float). */
+static inline double lnn_tail(double a) {
+    double t = 1 / (1 + 0.25 * a), s = t * t;
+    double even = 0.09973557027853841 + s * (0.09350551488603179 + s * (0.06433856738504787 + s * (0.04595091632421204 + s * (0.1007686988231775 + s * (0.05842763339849211)))));
+    double odd = 0.09973550918642271 + s * (0.08096057597759969 + s * (0.0377676238562846 + s * (-0.05296568777221095 + s * (-0.1175254902500862 + s * (-0.01069943210645891)))));
+    return t * (even + t * odd) * lnn_vexp_f64(-0.5 * a * a);
+}
+static inline float lnn_pdf_f32(float x) { return (float)(0.39894228040143267794 * lnn_vexp_f64(-0.5 * x * (double)x)); }
+static inline float lnn_cdf_f32(float x) {
+    double tail = lnn_tail(fabs((double)x));
+    return (float)(x < 0 ? tail : 1 - tail);
+}
 
 #define LNN_IVDEP _Pragma("GCC ivdep")
 

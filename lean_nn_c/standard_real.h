@@ -98,27 +98,41 @@ LNN_INLINE void LNN_NAME(lnn_std_numbers)(const lnn_standard *job, ptrdiff_t g, 
     if (job->second) ((T *)job->second)[g] = (T)(job->tangents ? -r * r * dot / n : dot);
 }
 
-/* LNN_SIDE groups side by side (B = 1): the same sums, LNN_STRIP_ROWS rows at a time, then in double; dot NULL: of squares */
+/* LNN_SIDE groups side by side (B = 1): the same sums, LNN_STRIP_ROWS rows at a time, then in double */
 LNN_INLINE void LNN_NAME(lnn_std_strip)(const T *t, const T *x, ptrdiff_t A, ptrdiff_t pitch, int columns, const T *centre,
                                         double *sum, double *dot) {
-    for (int k = 0; k < columns; k++) sum[k] = 0;
-    for (int k = 0; dot && k < columns; k++) dot[k] = 0;
+    for (int k = 0; k < columns; k++) sum[k] = dot[k] = 0;
     for (ptrdiff_t a = 0; a < A; a += LNN_STRIP_ROWS) {
         const ptrdiff_t end = A - a < LNN_STRIP_ROWS ? A : a + LNN_STRIP_ROWS;
         T part[LNN_SIDE] = {0}, dots[LNN_SIDE] = {0};
         for (ptrdiff_t r = a; r < end; r++) {
             const T *tr = t + r * pitch, *xr = x + r * pitch;
-            if (dot) {
-                for (int k = 0; k < columns; k++) {
-                    part[k] += tr[k];
-                    dots[k] += tr[k] * (xr[k] - centre[k]);
-                }
-            } else {
-                for (int k = 0; k < columns; k++) part[k] += (xr[k] - centre[k]) * (xr[k] - centre[k]);
+            for (int k = 0; k < columns; k++) {
+                part[k] += tr[k];
+                dots[k] += tr[k] * (xr[k] - centre[k]);
             }
         }
-        for (int k = 0; k < columns; k++) sum[k] += part[k];
-        for (int k = 0; dot && k < columns; k++) dot[k] += dots[k];
+        for (int k = 0; k < columns; k++) { sum[k] += part[k]; dot[k] += dots[k]; }
+    }
+}
+
+/* mean and Σ (x − mean)² of each column, merged from LNN_STRIP_ROWS rows at a time */
+LNN_INLINE void LNN_NAME(lnn_std_columns)(const T *x, ptrdiff_t A, ptrdiff_t pitch, int columns, double *mean, double *spread) {
+    for (int k = 0; k < columns; k++) mean[k] = spread[k] = 0;
+    for (ptrdiff_t a = 0; a < A; a += LNN_STRIP_ROWS) {
+        const ptrdiff_t rows = A - a < LNN_STRIP_ROWS ? A - a : LNN_STRIP_ROWS;
+        const double share = (double)rows / (double)(a + rows);
+        T own[LNN_SIDE] = {0}, squares[LNN_SIDE] = {0};
+        for (ptrdiff_t r = a; r < a + rows; r++)
+            for (int k = 0; k < columns; k++) own[k] += x[r * pitch + k];
+        for (int k = 0; k < columns; k++) own[k] /= (T)rows;
+        for (ptrdiff_t r = a; r < a + rows; r++)
+            for (int k = 0; k < columns; k++) squares[k] += (x[r * pitch + k] - own[k]) * (x[r * pitch + k] - own[k]);
+        for (int k = 0; k < columns; k++) {
+            const double apart = own[k] - mean[k];
+            spread[k] += squares[k] + apart * apart * (double)a * share;
+            mean[k] += apart * share;
+        }
     }
 }
 
@@ -128,13 +142,12 @@ static void LNN_NAME(lnn_standardize_strip)(const lnn_standard *job, ptrdiff_t u
     const T *x = (const T *)job->x + first;
     const T *w = job->w ? (const T *)job->w + first : NULL, *b = job->b ? (const T *)job->b + first : NULL;
     T *y = (T *)job->y + first, *mean = (T *)job->first + first, *rstd = (T *)job->second + first;
-    T scale[LNN_SIDE], shift[LNN_SIDE], zero[LNN_SIDE] = {0};
-    double sum[LNN_SIDE], dot[LNN_SIDE];
-    LNN_NAME(lnn_std_strip)(x, x, job->A, job->G, columns, zero, sum, dot);
-    for (int k = 0; k < columns; k++) mean[k] = (T)(sum[k] / (double)job->A);
-    LNN_NAME(lnn_std_strip)(x, x, job->A, job->G, columns, mean, sum, NULL);
+    T scale[LNN_SIDE], shift[LNN_SIDE];
+    double centre[LNN_SIDE], spread[LNN_SIDE];
+    LNN_NAME(lnn_std_columns)(x, job->A, job->G, columns, centre, spread);
     for (int k = 0; k < columns; k++) {
-        rstd[k] = (T)(1 / sqrt(sum[k] / (double)job->A + job->eps));
+        mean[k] = (T)centre[k];
+        rstd[k] = (T)(1 / sqrt(spread[k] / (double)job->A + job->eps));
         scale[k] = w ? w[k] * rstd[k] : rstd[k];
         shift[k] = b ? b[k] : 0;
     }
