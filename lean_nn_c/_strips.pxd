@@ -1,20 +1,24 @@
 """Strips: convolution of few channels without planes of the whole image.
 
-Where each output has few terms, the padded planes of _planes.pxd cost as much as the arithmetic. Here the outputs are cut along
-the first axis into strips of `height`, and only what one strip of one sample and group reads is copied: padded and
-split by phase as _planes.pxd says (the strip is the planes of a smaller geometry), but a few kilobytes that stay in the first-level
-cache. The padding is written once; further samples and groups overwrite the real cells alone. A plan per strip lists the
-rows to copy (lnn_copies), and per output class the terms and the vectors of outputs (lnn_sweep; strips.h).
+Where each output has few terms, the padded planes of _planes.pxd cost as much as the arithmetic. Here the outputs are
+cut along the first axis into strips of `height`, and only what one strip of one sample and group reads is copied, padded
+and split by phase as _planes.pxd says (a strip is the planes of a smaller geometry), but a few kilobytes that stay in
+the first-level cache. The padding is written once; further samples and groups overwrite the real cells alone. A plan
+per strip lists the rows to copy (lnn_copies) and, per output class, the terms and the vectors of outputs (lnn_sweep).
+strips.h computes from these lists and knows nothing of axes, strides and dilations.
 
-conv         one class. Terms: (channel, tap) of the group.
-conv_input   a strip of y_bar. On the axes before the last, one class per residue of the stride, as in _planes.pxd: only the taps of
-             that residue are terms. On the last axis y_bar is spread out with stride - 1 zeros between its cells; then
-             all its taps count and neighbouring outputs are stored together.
-conv_weight  a strip of x, and y_bar in rows of whole vectors. A vector of sums per tap, over strips, then samples, then rows.
+conv         One class. Terms: (channel, tap) of the group.
+conv_input   A strip of y_bar. On the axes before the last, one class per residue of the stride, as in _planes.pxd: only
+             the taps of that residue are terms. On the last axis y_bar is spread out with stride - 1 zeros between
+             its cells; then all its taps count, and neighbouring outputs are stored together.
+conv_weight  A strip of x, and y_bar in rows of whole vectors. A vector of sums per tap, over strips, samples and rows.
+
+Many channels to sum over come in chunks that fit the cache; between chunks the vectors of sums wait on the desk.
 
 A padding zero meets every weight: the caller sees to it that those are finite (for conv_weight: looks at the result).
 
-Memory per thread: the strip, at most LARGEST bytes, and plans of at most MOST rows, vectors and terms, 16 bytes each.
+Memory per thread: at most 1 MB. A strip and its sums take at most LARGEST bytes each, as do y_bar's rows; usually
+HANDY. The plan lists at most MOST rows, vectors and terms, of 16 to 24 bytes.
 """
 
 from libc.stdint cimport int64_t
@@ -72,8 +76,8 @@ cdef extern from "strips.h" nogil:
 
 cdef enum:
     HANDY = 20480           # bytes of a strip that leave room in the first-level cache
-    LARGEST = 524288        # bytes of a strip
-    MOST = 16384            # rows, vectors or terms of a strip
+    LARGEST = 262144        # bytes of a strip
+    MOST = 4096             # rows, vectors or terms of a strip
     ABREAST = 8             # most vectors of a tile
 
 
@@ -144,12 +148,13 @@ cdef inline bint stands(const Strips* s, const Geometry* g, const Geometry* part
 
 
 cdef inline void choose_height(Strips* s, double bytes, int64_t halo, int64_t step) noexcept nogil:
-    """From the bytes of one cell of height and its halo, in strides of the result: full, but not full of halo."""
-    cdef double room = HANDY // min(s.channels, <int64_t>4)
+    """From the bytes of a strip of height 1: as much as is handy, more where that would be mostly halo."""
+    cdef double slab = bytes / (1.0 + halo)         # of a further `step` cells of height
+    cdef double most = min(LARGEST / slab, <double>s.size + halo) - halo
     cdef int64_t grain = step * LNN_TALL if s.tall and s.rest == s.width else step
-    cdef int64_t height = <int64_t>(min(room * (1.0 + halo) / bytes, <double>s.size + halo) - halo)
-    height = step * max(height, min(2 * min(halo, s.size) + 1, s.size), <int64_t>1)
-    height = max(min(height, MOST // s.rest) // grain, <int64_t>1)
+    cdef int64_t row = (s.width + s.lanes - 1) // s.lanes
+    cdef int64_t height = <int64_t>min(max(HANDY // min(s.channels, <int64_t>4) / slab - halo, 2.0 * halo + 1), most)
+    height = max(min(step * height, MOST // (s.rest // s.width * row)) // grain, <int64_t>1)
     s.count = (s.size + height * grain - 1) // (height * grain)
     s.height = grain * ((s.size + s.count * grain - 1) // (s.count * grain))
     s.count = (s.size + s.height - 1) // s.height
@@ -171,13 +176,16 @@ cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noex
         return False
     s.classes = <int64_t>classes
     s.rest = (g.cells if kind == CONV_INPUT else g.outs) // s.size
-    if not 0 < s.rest <= MOST:
+    if s.rest == 0:
         return False
     s.height = 1
     part = part_of(s, g, 0)
     bytes = measure_strip(s, &part, &p)
+    if bytes > LARGEST:
+        return False
     s.width = part.inp[last] if kind == CONV_INPUT else part.out[last]
-    s.tall = bytes <= LARGEST and stands(s, g, &part, &p)
+    s.tall = stands(s, g, &part, &p) and (
+        g.rank > 2 or bytes * (LNN_TALL + reach(&part, 0)) <= LARGEST * (1.0 + reach(&part, 0)))
     choose_height(s, bytes, reach(&part, 0), part.stride[0] if kind == CONV_INPUT else 1)
     part = part_of(s, g, 0)
     bytes = measure_strip(s, &part, &p)
@@ -201,7 +209,7 @@ cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noex
         if bytes > LARGEST:
             return False
         s.sums = <int64_t>bytes
-    return s.rows <= MOST and s.vectors <= 2 * MOST and s.terms <= MOST
+    return s.rows <= MOST and s.vectors <= MOST + ABREAST * s.classes and s.terms <= MOST
 
 
 cdef inline void list_rows(Plan* plan, const Geometry* part, int64_t spread) noexcept nogil:
@@ -258,7 +266,7 @@ cdef inline void list_rows(Plan* plan, const Geometry* part, int64_t spread) noe
 
 
 cdef inline void list_row(const Strips* s, lnn_sweep* w, int64_t at, int64_t to) noexcept nogil:
-    """The vectors of one row. The last overlaps the one before where a result is stored, and is cut short where it is summed."""
+    """The vectors of one row. The last one overlaps the one before, but where products are summed it meets zeros."""
     cdef int64_t vector, column, overlap
     for vector in range((w.width + s.lanes - 1) // s.lanes):
         column = vector * s.lanes
@@ -280,8 +288,8 @@ cdef inline void list_tall(const Strips* s, lnn_sweep* w, int64_t rows, int64_t 
             list_row(s, w, at + row * at_step, to + row * to_step)
 
 
-cdef inline void list_vectors(const Strips* s, lnn_sweep* w, int rank, const int64_t* counts, int64_t distance, int64_t at,
-                              const int64_t* at_step, int64_t to, const int64_t* to_step) noexcept nogil:
+cdef inline void list_vectors(const Strips* s, lnn_sweep* w, int rank, const int64_t* counts, int64_t distance,
+                              int64_t at, const int64_t* at_step, int64_t to, const int64_t* to_step) noexcept nogil:
     """The vectors of the rows with outer coordinates below `counts`, in row-major order."""
     cdef int64_t i[MAX_RANK]
     cdef int64_t rows = 1, row

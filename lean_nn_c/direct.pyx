@@ -2,19 +2,19 @@
 
 Tap by tap
 ----------
-
 For one kernel cell k the output cells that read inside the image form a box: per axis  0 <= p*s + k*d - pad < S. The
-walk visits that box row by row (unfold and fold walk the same cells). No padding cell is ever multiplied, so a weight or a cotangent that is infinite
-meets no zero: this is the algorithm for such values, and for geometries whose planes would be too large.
+walk visits that box row by row (unfold and fold walk the same cells). No padding cell is ever multiplied, so a weight
+or a cotangent that is infinite meets no zero: this is the algorithm for such values, and for geometries whose planes
+would be too large.
 
 Every sum is one chain in row-major order of (channel, tap), or of rows for conv_weight. Error: gamma_n, as in taps.
 Each thread owns whole planes of what it writes.
 
 Strips
 ------
-_strips.pxd derives them. Sums: one chain in row-major order of (channel, tap) from the bias on; for conv_weight one chain per
-lane of a vector, the lanes added at the end. What a thread gets to compute never decides how: the bits depend on the
-geometry alone.
+_strips.pxd derives them. A sum is one chain over (channel, tap), taps below each other together, from the bias on; for
+conv_weight one chain per lane of a vector, and the lanes added at the end. Error: gamma_n. What a thread gets to
+compute never decides how: the bits depend on the geometry alone.
 """
 
 from cython.parallel cimport prange
@@ -26,8 +26,8 @@ from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, all_finite, dots
 from lean_nn_c._strips cimport (
-    ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, LNN_TALL, Kind, Plan, Strips, fill_strip, cut, gauge, loosen, make_plan, open_plan,
-    plan_bytes, settle, sweep_rows,
+    ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, LNN_TALL, Kind, Plan, Strips, cut, fill_strip, gauge, loosen,
+    make_plan, open_plan, plan_bytes, settle, sweep_rows,
 )
 from lean_nn_c._types cimport real
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED
@@ -232,7 +232,8 @@ cdef Desk desk_at(const Strips* s, const Geometry* g, char* memory, int64_t stri
 cdef void strip_units(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b, real* out,
                       char* memory, int64_t first, int64_t stop) noexcept nogil:
     """Units first..stop of conv or conv_input; a unit is (strip, sample, group)."""
-    cdef int64_t unit, planes = g.n * g.groups, strip = first // planes, image = first % planes, group = image % g.groups
+    cdef int64_t unit, planes = g.n * g.groups
+    cdef int64_t strip = first // planes, image = first % planes, group = image % g.groups
     cdef Desk d = desk_at(s, g, memory, strip, 0)
     for unit in range(first, stop):
         strip_unit(s, g, &d, source, w, b, out, image, group)
@@ -309,9 +310,10 @@ cdef int strips_run(Kind kind, const Geometry* g, const real* source, const real
 cdef bint strips_pay(const Geometry* g, Kind kind) noexcept nogil:
     """Whether strips beat taps and Winograd's algorithm, for kernels of more than one cell.
 
-    Measured on one core in both types: 1 to 64 channels per group to either side, kernels of 3 to 7 cells a side, strides 1
-    and 2, rows of 14 to 224. Few channels to sum over (4; 8 where both sides of many groups are as narrow) are ahead
-    on all sizes, few to sum into only on larger planes. Spreading y_bar costs its stride, so many of its channels do not pay.
+    Measured on one core in both types: 1 to 64 channels per group to either side, kernels of 3 to 7 cells a side,
+    strides 1 and 2, rows of 14 to 224. Few channels to sum over (4; 8 where both sides of many groups are as narrow)
+    are ahead on all sizes, few to sum into only on larger planes. Spreading y_bar costs its stride: many of its
+    channels do not pay.
     """
     cdef int64_t terms = g.og if kind == CONV_INPUT else g.cg, rows = g.cg if kind == CONV_INPUT else g.og
     cdef int64_t outputs = g.cells if kind == CONV_INPUT else g.outs

@@ -1,18 +1,20 @@
-/* Convolution of few channels along strips: what runs in registers. See _strips.pxd for the derivation.
+/* Convolution of few channels along strips: what runs in registers. _strips.pxd derives it and makes the lists.
  *
- * A *strip* is a small padded copy of some rows of a few channels, split by stride phase, in the first-level cache. On it every
- * kernel cell is a constant offset, and every output is a sum of terms  a[k] * strip[place + b[k]].  Outputs are taken
- * as vectors of neighbours of one row, each anywhere: a *sweep* lists for every vector where it reads (`at`) and
- * where it is stored (`to`), so that one text serves every rank, stride, dilation and row length. `mr` output channels
- * by `nv` vectors stay in registers while the terms pass.
+ * A *strip* is a small padded copy of some rows of a few channels, split by stride phase, in the first-level cache. On
+ * it every kernel cell is a constant offset, and every output is a sum of terms  a[k] * strip[place + b[k]].  Outputs
+ * are taken as vectors of neighbours of one row, each anywhere: a *sweep* lists for every vector where it reads (`at`)
+ * and where it is stored (`to`), so that one text serves every rank, stride, dilation and row length. `mr` output
+ * channels by `nv` vectors stay in registers while the terms pass.
  *
- * A single output channel has nothing to share a loaded vector with but its own neighbours: a *tall tile* is one vector of eight rows
- * below each other. A *run* of taps below each other passes over it together: its weights stay in registers, and each row of the strip is
- * read once for all of them, 8 + n - 1 loads for 8*n multiply-adds. That needs the rows of a tile as far apart as the
- * taps of a run are, which the lists see to.
+ * A single output channel has nothing to share a loaded vector with but its own neighbours: a *tall tile* is one vector
+ * of eight rows below each other. A *run* of taps below each other passes over it together: its weights stay in
+ * registers, and each row of the strip is read once for all of them, 8 + n - 1 loads for 8*n multiply-adds. That needs
+ * the rows of a tile as far apart as the taps of a run are, which the lists see to.
  *
- * A row that is no multiple of a vector ends with a vector that overlaps the one before. Rows shorter than a vector are stored
- * whole where the rest falls into rows that are stored later, else cell by cell.
+ * A row that is no multiple of a vector ends with a vector that overlaps the one before. Rows shorter than a vector are
+ * stored whole where the rest falls into rows that are stored later, else cell by cell.
+ *
+ * Each sum is one chain in the order of the terms: its bits depend neither on the tile nor on what else is computed.
  *
  * One text for all widths and both types: strips_real.h is included once per type.
  */
@@ -31,7 +33,7 @@ typedef struct {                     /* how one channel's rows come into the str
     int64_t first[LNN_PHASES], low[LNN_PHASES], count[LNN_PHASES];
 } lnn_copies;
 
-enum { LNN_TALL = 8, LNN_RUN = 7 };  /* rows of a tall tile, most taps of a run: 8 sums, 7 weights and a cell in 16 registers */
+enum { LNN_TALL = 8, LNN_RUN = 7 };  /* rows of a tall tile, taps of a run: with a cell they fill 16 registers */
 
 typedef struct {
     int64_t a, b, taps;              /* first weight, first offset in the strip, taps */

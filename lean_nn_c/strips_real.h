@@ -8,7 +8,7 @@
 #define SHORT (16 / LNN_SIZE)
 #define H LNN_NAME(lnn_h)
 
-typedef T H __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));     /* a short vector, anywhere in memory */
+typedef T H __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));     /* a short vector, anywhere */
 typedef LNN_INT LNN_NAME(lnn_short_ints) __attribute__((vector_size(16)));
 
 #if LNN_SIZE == 8
@@ -237,7 +237,8 @@ LNN_INLINE void LNN_NAME(lnn_run_taps)(const int n, V *acc, const T *w, ptrdiff_
 
 /* The same as lnn_sweep_body for one row of weights, by tall tiles. */
 static __attribute__((noinline)) void LNN_NAME(lnn_sweep_tall)(const lnn_sweep *s, int64_t channels, const T *w,
-                                                               const T *strip, T start, const VU *before, VU *after, T *out)
+                                                               const T *strip, T start, const VU *before, VU *after,
+                                                               T *out)
 {
     const ptrdiff_t a_step = s->a_step, b_step = s->b_step;
     const int whole = s->width >= LANES && s->live == LNN_TALL;
@@ -292,8 +293,8 @@ static void LNN_NAME(lnn_sweep_rows)(int mr, const lnn_sweep *s, int64_t channel
 }
 
 /* sums[t] += the vectors of y times the strip's under tap t, t < nt. */
-LNN_INLINE void LNN_NAME(lnn_gauge_body)(const int nt, const lnn_sweep *s, const int64_t *tap, const T *strip, const T *y,
-                                         T *sums)
+LNN_INLINE void LNN_NAME(lnn_gauge_body)(const int nt, const lnn_sweep *s, const int64_t *tap, const T *strip,
+                                         const T *y, T *sums)
 {
     const T *place[9];
     V acc[9];
