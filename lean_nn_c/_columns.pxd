@@ -2,8 +2,8 @@
 
 Packed, a strip is any run of output cells in their own order, brought together from pieces of plane rows (`cut`).
 
-In place, output cells are numbered with the planes' pitch, so that neighbours in a row are neighbours in memory and a whole
-tile of columns shifts by one offset per tap. Between two rows lie a few cells that are no outputs ("garbage
+In place, output cells are numbered with the planes' pitch, so that neighbours in a row are neighbours in memory and a
+whole tile of columns shifts by one offset per tap. Between two rows lie a few cells that are no outputs ("garbage
 columns"): they are computed and not stored. Flattening more axes makes longer runs but more garbage; `choose_runs`
 weighs the two.
 """
@@ -69,6 +69,15 @@ cdef inline bint is_dense(const Columns* c) noexcept nogil:
             return False
         step *= c.count[i]
     return True
+
+
+cdef inline void across_samples(Columns* c, int64_t samples, int64_t pitch, int64_t step) noexcept nogil:
+    """Let strips run on from one sample to the next: one more axis, outside."""
+    cdef int i
+    for i in range(c.rank, 0, -1):
+        c.count[i], c.pitch[i], c.step[i] = c.count[i - 1], c.pitch[i - 1], c.step[i - 1]
+    c.count[0], c.pitch[0], c.step[0] = samples, pitch, step
+    c.rank += 1
 
 
 cdef inline void cut(const Columns* c, int64_t first, int64_t columns, Strip* s) noexcept nogil:

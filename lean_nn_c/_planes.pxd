@@ -101,62 +101,76 @@ cdef inline double planes_of_output(Planes* p, const Geometry* g, int itemsize) 
     return measure(p, itemsize)
 
 
-cdef inline void fill_row(const real* src, int64_t size, int64_t step, int64_t first, int64_t q,
+cdef inline void fill_row(const real* src, int64_t step, int64_t low, int64_t high, int64_t q,
                           real* dst) noexcept nogil:
-    """dst[i] = src[first + step*i] where that cell exists, else 0."""
-    cdef int64_t i, low = clip(ceil_div(-first, step), 0, q), high = clip(ceil_div(size - first, step), low, q)
-    memset(dst, 0, low * sizeof(real))
-    memset(dst + high, 0, (q - high) * sizeof(real))
-    if low == high:
-        return
-    if step == 1:
-        memcpy(dst + low, src + first + low, (high - low) * sizeof(real))
+    """dst[i] = src[step*i] for low <= i < high, else 0."""
+    cdef int64_t i
+    for i in range(low):
+        dst[i] = 0
+    if step == 1 and high - low > 32:
+        memcpy(dst + low, src + low, (high - low) * sizeof(real))
+    elif step == 1:                 # short rows: a call would cost more than the copy
+        for i in range(low, high):
+            dst[i] = src[i]
     elif step == 2:                 # a constant step lets the compiler use vectors
         for i in range(low, high):
-            dst[i] = src[first + 2 * i]
+            dst[i] = src[2 * i]
     else:
         for i in range(low, high):
-            dst[i] = src[first + step * i]
+            dst[i] = src[step * i]
+    for i in range(high, q):
+        dst[i] = 0
+
+
+cdef inline void fill_phase(const Planes* p, const int64_t* phase, const real* src, real* dst) noexcept nogil:
+    """One phase of one channel, row by row."""
+    cdef int64_t at[MAX_RANK]           # source coordinates of the row
+    cdef int64_t start[MAX_RANK]
+    cdef int64_t stride[MAX_RANK]
+    cdef int64_t offset = 0, scale, row, first, low, high, rows
+    cdef int i, outside = 0, last = p.rank - 1
+    first = phase[last] * p.dil[last] % p.step[last] - p.shift[last]
+    low = clip(ceil_div(-first, p.step[last]), 0, p.q[last])
+    high = clip(ceil_div(p.size[last] - first, p.step[last]), low, p.q[last])
+    rows = p.plane // p.q[last]
+    scale = p.size[last]
+    for i in range(last - 1, -1, -1):
+        start[i] = at[i] = phase[i] * p.dil[i] % p.step[i] - p.shift[i]
+        stride[i] = scale
+        offset += at[i] * scale
+        scale *= p.size[i]
+        outside += not 0 <= at[i] < p.size[i]
+    for row in range(rows):
+        if outside:
+            memset(dst, 0, p.q[last] * sizeof(real))
+        else:
+            fill_row(src + offset + first, p.step[last], low, high, p.q[last], dst)
+        dst += p.q[last]
+        for i in range(last - 1, -1, -1):
+            outside -= not 0 <= at[i] < p.size[i]
+            at[i] += p.step[i]
+            offset += p.step[i] * stride[i]
+            if at[i] < start[i] + p.step[i] * p.q[i]:
+                outside += not 0 <= at[i] < p.size[i]
+                break
+            offset -= (at[i] - start[i]) * stride[i]
+            at[i] = start[i]
+            outside += not 0 <= at[i] < p.size[i]
 
 
 cdef inline void fill_channel(const Planes* p, const real* src, real* dst) noexcept nogil:
     """All phases of one channel, then zeros up to the next channel."""
-    cdef int64_t at[MAX_RANK]           # plane coordinates of the row
     cdef int64_t phase[MAX_RANK]
-    cdef int64_t u, offset, scale, rows = 1, phases = 1, row, k
-    cdef int i, last = p.rank - 1
-    cdef bint inside
+    cdef int64_t phases = 1, k
+    cdef int i
     for i in range(p.rank):
         phase[i] = 0
         phases *= p.phases[i]
-    if p.q[last] == 0 or p.plane == 0:
-        rows = 0
-    else:
-        rows = p.plane // p.q[last]
-    for k in range(phases):
-        for i in range(p.rank):
-            at[i] = 0
-        for row in range(rows):
-            offset, scale, inside = 0, p.size[last], True
-            for i in range(last - 1, -1, -1):
-                u = p.step[i] * at[i] + phase[i] * p.dil[i] % p.step[i] - p.shift[i]
-                inside = inside and 0 <= u < p.size[i]
-                offset += u * scale
-                scale *= p.size[i]
-            if inside:
-                fill_row(src + offset, p.size[last], p.step[last],
-                         phase[last] * p.dil[last] % p.step[last] - p.shift[last], p.q[last], dst)
-            else:
-                memset(dst, 0, p.q[last] * sizeof(real))
-            dst += p.q[last]
-            for i in range(last - 1, -1, -1):
-                at[i] += 1
-                if at[i] < p.q[i]:
-                    break
-                at[i] = 0
-        for i in range(last, -1, -1):
+    for k in range(phases if p.plane else 0):
+        fill_phase(p, &phase[0], src, dst + k * p.plane)
+        for i in range(p.rank - 1, -1, -1):
             phase[i] += 1
             if phase[i] < p.phases[i]:
                 break
             phase[i] = 0
-    memset(dst, 0, (p.channel - phases * p.plane) * sizeof(real))
+    memset(dst + phases * p.plane, 0, (p.channel - phases * p.plane) * sizeof(real))

@@ -26,15 +26,17 @@ thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread.
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
-from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, cells_of, choose_runs, cut, is_dense
+from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, cells_of, choose_runs, cut, is_dense
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Planes, fill_channel, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport open_phases, pack_phases, phases_pay, residues, spread_phases, terms_per_channel
-from lean_nn_c._simd cimport LNN_ROWS, SPARE_LINE, aligned, gather, lanes, lnn_vectors, piece, whole_lines
+from lean_nn_c._simd cimport (
+    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, gather, lanes, lnn_vectors, piece, whole_lines,
+)
 from lean_nn_c._taps cimport (
     BLOCK, Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, split_terms,
     table_length, taps_of_residue,
@@ -78,7 +80,9 @@ cdef void spread(const Columns* c, const Strip* s, int64_t rows, const real* sum
     for m in range(rows):
         for i in range(s.pieces):
             source, to = sums + m * lds + s.piece[i].column, out + m * ldo + s.piece[i].dest
-            if step == 2:                   # a constant step lets the compiler do better
+            if step == 1:
+                memcpy(to, source, s.piece[i].length * sizeof(real))
+            elif step == 2:                 # a constant step lets the compiler do better
                 for j in range(s.piece[i].length):
                     to[2 * j] = source[j]
             else:
@@ -125,14 +129,14 @@ cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a
             sample, column = index // strips, index % strips * c.width
             columns = min(c.width, cells - column)
             if dense:
-                strip_of(c, t, &k, planes + sample * p_sample, column, columns, columns, rows, <const real*>scratch, strip,
-                         bias + m0 if bias != NULL else NULL, block > 0,
+                strip_of(c, t, &k, planes + sample * p_sample, column, columns, columns, rows, <const real*>scratch,
+                         strip, bias + m0 if bias != NULL else NULL, block > 0,
                          out + sample * out_sample + m0 * ldo + c.dest + column, ldo)
                 continue
             vectors = (columns + lanes(a) - 1) // lanes(a) * lanes(a)
             to = sums + ((index - first) * c.width if t.blocks > 1 else 0)
             strip_of(c, t, &k, planes + sample * p_sample, column, columns, vectors, rows, <const real*>scratch, strip,
-                     <const real*>NULL, block > 0, to, lds)
+                     bias + m0 if bias != NULL else NULL, block > 0, to, lds)
             if block == t.blocks - 1:
                 cut(c, column, columns, &s)
                 spread(c, &s, rows, <const real*>to, lds, out + sample * out_sample + m0 * ldo, ldo)
@@ -162,8 +166,8 @@ cdef void phased(const Geometry* g, const Columns* c, const Taps* t, const int64
             columns = min(c.width, cells - column)
             vectors = (columns + lanes(w) - 1) // lanes(w) * lanes(w)
             to = sums + ((index - first) * c.width if t.blocks > 1 else 0)
-            strip_of(c, t, &k, planes + index // strips * p_sample, column, columns, vectors, rows, <const real*>scratch,
-                     strip, <const real*>NULL, block > 0, to, lds)
+            strip_of(c, t, &k, planes + index // strips * p_sample, column, columns, vectors, rows,
+                     <const real*>scratch, strip, <const real*>NULL, block > 0, to, lds)
             if block == t.blocks - 1:
                 spread_phases(g, c, column, columns, c1 - c0, <const real*>to, lds,
                               out + (index // strips * g.c + c0) * g.cells)
@@ -327,7 +331,7 @@ cdef int contract(const Geometry* g, bint transposed, const real* source, const 
     cdef double size = planes_of_output(&p, g, sizeof(real)) if transposed else planes_of_image(&p, g, sizeof(real))
     if size * channels > affordable(g):
         return UNSUITED
-    if is_pointwise(g) and g.cg and g.og:
+    if is_pointwise(g) and g.cg and g.og and not runs_on(g, m, g.cells, lanes(source)):
         return pointwise(g, transposed, source, w, bias, out)
     if transposed and phases_pay(g):
         return by_phases(g, &p, source, w, out)
@@ -341,7 +345,7 @@ cdef int contract(const Geometry* g, bint transposed, const real* source, const 
     t.b = t.a + table_length(g.taps)
     if transposed and not covers(g):
         memset(out, 0, g.n * g.c * g.cells * sizeof(real))
-    if not p.direct and t.channels * p.channel * <int64_t>sizeof(real) <= PRIVATE and is_whole(g, transposed):
+    if not p.direct and t.channels * p.channel * <int64_t>sizeof(real) <= PRIVATE and is_whole(g, transposed, lanes(source)):
         status = on_own_planes(g, &p, &t, transposed, source, w, bias, out)
     else:
         status = on_shared_planes(g, &p, &t, transposed, source, w, bias, out)
@@ -349,9 +353,17 @@ cdef int contract(const Geometry* g, bint transposed, const real* source, const 
     return status
 
 
-cdef bint is_whole(const Geometry* g, bint transposed) noexcept nogil:
+cdef bint runs_on(const Geometry* g, int64_t m, int64_t cells, int per_vector) noexcept nogil:
+    """Whether strips run on from sample to sample: small samples (measured: below ten strips), which would leave columns
+    empty and have the weight packed for each."""
+    return g.n > 1 and m >= FEW and cells < 10 * LNN_FULL * per_vector and g.rank < MAX_RANK
+
+
+cdef bint is_whole(const Geometry* g, bint transposed, int per_vector) noexcept nogil:
     """Whether there is one class of outputs, without gaps, and work for all threads in whole samples and groups."""
     cdef int i
+    if runs_on(g, g.cg if transposed else g.og, g.cells if transposed else g.outs, per_vector):
+        return False
     if transposed:
         for i in range(g.rank):
             if g.stride[i] != 1:
@@ -394,6 +406,7 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
     cdef int64_t lda = g.taps if transposed else g.cg * g.taps
     cdef int64_t width = lnn_vectors(m) * lanes(source), samples = g.n, at = 0, size, i
     cdef real* planes = NULL
+    cdef bint joined = runs_on(g, m, ldo, lanes(source))
     if not p.direct:
         samples = samples_at_once(g.n, channels * p.channel * sizeof(real), threads)
         size = samples * channels * p.channel + MAX_TILE
@@ -409,7 +422,9 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
         memset(&residue[0], 0, sizeof(residue))
         while status == DONE:
             if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, t):
-                status = run_class(&c, t, transposed, samples, g.groups, m, w, g.og * g.cg * g.taps, lda,
+                if joined:
+                    across_samples(&c, samples, channels * p.channel, g.groups * m * ldo)
+                status = run_class(&c, t, transposed, 1 if joined else samples, g.groups, m, w, g.og * g.cg * g.taps, lda,
                                    source if p.direct else <const real*>planes, t.channels * p.channel, bias,
                                    out + at * g.groups * m * ldo, ldo, threads)
             if not transposed or not next_residue(g, &residue[0]):
