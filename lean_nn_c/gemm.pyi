@@ -1,14 +1,9 @@
-from typing import Any
+from lean_nn_c.step import Step
 
-import numpy as np
-from numpy.typing import NDArray
-
-_Array = NDArray[np.floating[Any]]
-
-def matmul(
-    a: _Array,
-    b: _Array,
-    c: _Array,
+def step(
+    wide: bool,
+    a_size: int,
+    b_size: int,
     m: int,
     n: int,
     k: int,
@@ -17,4 +12,4 @@ def matmul(
     batch: tuple[int, ...],
     a_step: tuple[int, ...],
     b_step: tuple[int, ...],
-) -> None: ...
+) -> Step: ...

@@ -25,6 +25,7 @@ from lean_nn_c._simd cimport (
     whole_lines,
 )
 from lean_nn_c._types cimport real
+from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, make_step
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -376,27 +377,50 @@ cdef void merge_rows(Product* p, bint ta) noexcept nogil:
     p.rank = 0
 
 
-def matmul(
-    const real[::1] a,      # IN  op(a): m x k
-    const real[::1] b,      # IN  op(b): k x n
-    real[::1] c,            # OUT batch x m x n
-    int64_t m, int64_t n, int64_t k, bint ta, bint tb, tuple batch, tuple a_step, tuple b_step,
+# --- as a step ---
+
+
+cdef struct Plan:
+    Product p
+    int64_t results
+
+
+cdef int run(const void* plan, char** at, real unused) noexcept nogil:
+    cdef Product p = (<const Plan*>plan).p
+    if p.k == 0:
+        memset(at[2], 0, (<const Plan*>plan).results * sizeof(real))
+        return STEP_DONE
+    if (<const Plan*>plan).results == 0:
+        return STEP_DONE
+    if multiply(&p, <const real*>at[0], <const real*>at[1], <const real*>NULL, <real*>at[2]):
+        return STEP_NO_MEMORY
+    return STEP_DONE
+
+
+cdef int run_f32(const void* plan, char** at) noexcept nogil:
+    return run(plan, at, <float>0)
+
+
+cdef int run_f64(const void* plan, char** at) noexcept nogil:
+    return run(plan, at, <double>0)
+
+
+def step(
+    bint wide, int64_t a_size, int64_t b_size, int64_t m, int64_t n, int64_t k, bint ta, bint tb, tuple batch,
+    tuple a_step, tuple b_step,
 ):
-    """c[...] = op(a[...]) @ op(b[...]); `a_step`, `b_step` are the distances of neighbours on each batch axis"""
-    cdef Product p
-    cdef int status
-    read_product(&p, m, n, k, ta, tb, batch, a_step, b_step)
-    if <double>p.batch * m * n > 4e18 or c.shape[0] != p.batch * m * n:
-        refuse("the result's length does not match the sizes")
-    if c.shape[0] == 0:
-        return
-    if span(&p, True) > a.shape[0] or span(&p, False) > b.shape[0]:
+    """c[...] = op(a[...]) @ op(b[...]) on a (`a_size` values, op(a) m x k), b (`b_size`, op(b) k x n) and c (batch x m x n).
+
+    `a_step`, `b_step` are the distances of neighbours on each batch axis; `wide` is float64, else float32.
+    """
+    cdef Plan plan
+    cdef int item = 8 if wide else 4
+    read_product(&plan.p, m, n, k, ta, tb, batch, a_step, b_step)
+    if <double>plan.p.batch * m * n > 1e18 or a_size > 1e18 or b_size > 1e18 or min(a_size, b_size) < 0:
+        refuse("sizes overflow")
+    plan.results = plan.p.batch * m * n
+    if plan.results and (span(&plan.p, True) > a_size or span(&plan.p, False) > b_size):
         refuse("an operand is shorter than the sizes say")
-    if k == 0:
-        c[:] = 0
-        return
-    with nogil:
-        merge_rows(&p, ta)
-        status = multiply(&p, &a[0], &b[0], <const real*>NULL, &c[0])
-    if status:
-        raise MemoryError("matmul: no memory for the threads' scratch space")
+    merge_rows(&plan.p, ta)
+    return make_step("matmul", run_f64 if wide else run_f32, &plan, sizeof(plan),
+                     (item * a_size, item * b_size, item * plan.results))

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.backend.cpu_linear import matmul
 from lean_nn.primitive import Aval
 from lean_nn.window import conv_spatial
 from lean_nn_c import conv as kernels
-from lean_nn_c import gemm
 from lean_nn_c.step import Step
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -134,14 +134,6 @@ def fold_step(cols: Aval, *, out: tuple[Aval], spatial: Ints, kernel: Ints, **wi
 # --- im2col: columns and a matrix product, one sample at a time ---
 
 
-def _product(a: Array, b: Array, c: Array, ta: bool, tb: bool) -> None:
-    """c[g] = op(a[g]) @ op(b[g]) for every group g."""
-    groups, m, n = c.shape
-    k = a.shape[1] if ta else a.shape[2]
-    steps = ((a.shape[1] * a.shape[2],), (b.shape[1] * b.shape[2],))
-    gemm.matmul(a.reshape(-1), b.reshape(-1), c.reshape(-1), m, n, k, ta, tb, (groups,), *steps)
-
-
 def _grouped(array: Array, groups: int, columns: int) -> Array:
     """`array` as (groups, rows, columns)."""
     return array.reshape(groups, array.shape[0] // groups, columns)
@@ -153,7 +145,7 @@ def _conv_by_columns(x: Array, w: Array, b: Array | None, out: Array, groups: in
     cols = np.empty((groups, w.shape[1] * taps, outs), x.dtype)
     for i, result in enumerate(out):
         unfold(x[i : i + 1], out=cols, kernel=w.shape[2:], **window)
-        _product(weight, cols, _grouped(result, groups, outs), False, False)
+        matmul(weight, cols, out=_grouped(result, groups, outs))
         if b is not None:
             result += b.reshape(-1, *(1,) * (out.ndim - 2))
 
@@ -163,7 +155,7 @@ def _conv_input_by_columns(y_bar: Array, w: Array, out: Array, groups: int, **wi
     weight = _grouped(w, groups, w.shape[1] * taps)
     cols = np.empty((groups, w.shape[1] * taps, outs), w.dtype)
     for i, cotangent in enumerate(y_bar):
-        _product(weight, _grouped(cotangent, groups, outs), cols, True, False)
+        matmul(weight, _grouped(cotangent, groups, outs), out=cols, ta=True)
         fold(cols, out=out[i : i + 1], spatial=out.shape[2:], kernel=w.shape[2:], **window)
 
 
@@ -174,5 +166,5 @@ def _conv_weight_by_columns(x: Array, y_bar: Array, out: Array, groups: int, **w
     out[...] = 0
     for i, cotangent in enumerate(y_bar):
         unfold(x[i : i + 1], out=cols, kernel=out.shape[2:], **window)
-        _product(_grouped(cotangent, groups, outs), cols, part, False, True)
+        matmul(_grouped(cotangent, groups, outs), cols, out=part, tb=True)
         out += part.reshape(out.shape)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from lean_nn.primitive import Aval
 from lean_nn_c import gemm
+from lean_nn_c.step import Step
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Shape = tuple[int, ...]
 
 
-def _steps(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def _steps(shape: Shape, rank: int) -> Shape:
     """Distance of neighbours on each of the `rank` batch axes of a contiguous array."""
     steps, size = [0] * rank, shape[-1] * shape[-2]
     for axis in range(1, len(shape) - 1):
@@ -21,8 +26,19 @@ def _steps(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
     return tuple(steps)
 
 
+@lru_cache(1024)
+def _step(wide: bool, a: Shape, b: Shape, out: Shape, ta: bool, tb: bool) -> Step:
+    """The kernel for factors and result of these shapes."""
+    batch = out[:-2]
+    m, n, k = out[-2], out[-1], a[-2] if ta else a[-1]
+    steps = _steps(a, len(batch)), _steps(b, len(batch))
+    return gemm.step(wide, prod(a), prod(b), m, n, k, ta, tb, batch, *steps)
+
+
 def matmul(a: Array, b: Array, *, out: Array, ta: bool = False, tb: bool = False) -> None:
-    *batch, m, n = out.shape
-    k = a.shape[-2] if ta else a.shape[-1]
-    steps = (tuple(batch), _steps(a.shape, len(batch)), _steps(b.shape, len(batch))) if batch else ((), (), ())
-    gemm.matmul(a.reshape(-1), b.reshape(-1), out.reshape(-1), m, n, k, ta, tb, *steps)
+    _step(a.dtype == np.float64, a.shape, b.shape, out.shape, ta, tb)(a, b, out)
+
+
+def matmul_step(a: Aval, b: Aval, *, out: tuple[Aval], ta: bool = False, tb: bool = False) -> Step:
+    """The same for compiled programs."""
+    return _step(a.dtype == np.float64, a.shape, b.shape, out[0].shape, ta, tb)

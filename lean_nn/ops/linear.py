@@ -55,6 +55,7 @@ matmul: Primitive = primitive(
     abstract=_matmul_abstract,
     spec=spec.matmul,
     cpu=cpu_linear.matmul,
+    step=cpu_linear.matmul_step,
     linear=(0, 1),
     vjp=(_left, _right),
     accuracy=Gamma(lambda a, b, *, ta=False, tb=False: a.shape[-2 if ta else -1], "terms of a product"),
