@@ -35,12 +35,12 @@ def ran(make, x, want, **params):
 def test_transpose_flip_and_broadcast(shape, dtype, data):
     x = numbers(shape, dtype)
     axes = tuple(data.draw(st.permutations(range(x.ndim))))
-    ran(cpu_move.transpose, x, np.ascontiguousarray(x.transpose(axes)), axes=axes)
+    ran(cpu_move.transpose, x, np.array(x.transpose(axes)), axes=axes)
     turned = tuple(data.draw(st.sets(st.integers(0, x.ndim - 1)))) if x.ndim else ()
-    ran(cpu_move.flip, x, np.ascontiguousarray(np.flip(x, turned)), axes=turned)
+    ran(cpu_move.flip, x, np.array(np.flip(x, turned)), axes=turned)
     flat = numbers(tuple(n if data.draw(st.booleans()) else 1 for n in shape), dtype)
     wide = (*data.draw(st.sampled_from([(), (2,), (3, 1)])), *shape)
-    ran(cpu_move.broadcast_to, flat, np.ascontiguousarray(np.broadcast_to(flat, wide)), shape=wide)
+    ran(cpu_move.broadcast_to, flat, np.array(np.broadcast_to(flat, wide)), shape=wide)
 
 
 @given(SHAPES.filter(bool), DTYPES, st.data())
@@ -55,7 +55,7 @@ def test_slice_pad_and_concat(shape, dtype, data):
         size.append(count)
         step.append(by)
     cells = tuple(slice(a, None, by) for a, by in zip(start, step, strict=True))
-    part = np.ascontiguousarray(x[cells][tuple(slice(0, n) for n in size)])
+    part = np.array(x[cells][tuple(slice(0, n) for n in size)])
     geometry = {"start": tuple(start), "step": tuple(step)}
     ran(cpu_move.slice, x, part, size=tuple(size), **geometry)
     back = np.zeros_like(x)
@@ -70,7 +70,7 @@ def test_slice_pad_and_concat(shape, dtype, data):
 
 def test_large_moves_have_the_same_bits_on_any_number_of_threads():
     x = np.random.default_rng(1).standard_normal((37, 5, 61, 53)).astype(np.float32)
-    want = np.ascontiguousarray(x.transpose(3, 0, 2, 1))
+    want = np.array(x.transpose(3, 0, 2, 1))
     for n in (1, 2, 3):
         with num_threads(n):
             ran(cpu_move.transpose, x, want, axes=(3, 0, 2, 1))
