@@ -128,7 +128,13 @@ static __attribute__((noinline)) void LNN_NAME(lnn_fill_strip)(const lnn_copies 
         const T *from = source + c->first[f];
         T *to = strip + f * c->plane + c->low[f];
         const int64_t n = c->count[f], step = c->step, spread = c->spread;
-        if (step == 1 && spread == 1)
+        if (step == 1 && spread == 1 && n >= SHORT && n <= 2 * SHORT)       /* two pieces that overlap */
+            for (int64_t r = 0; r < rows; r++) {
+                const H head = *(const H *)(from + src[r]), tail = *(const H *)(from + src[r] + n - SHORT);
+                *(H *)(to + dst[r]) = head;
+                *(H *)(to + dst[r] + n - SHORT) = tail;
+            }
+        else if (step == 1 && spread == 1)
             for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_copy_row)(to + dst[r], from + src[r], n);
         else if (spread == 2)
             for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_spread_row)(to + dst[r], from + src[r], n);
@@ -256,10 +262,20 @@ static __attribute__((noinline)) void LNN_NAME(lnn_sweep_tall)(const lnn_sweep *
             }
 #undef CASE
         }
+        T *to = out + s->to[i];
         if (whole && !after) {
-            T *to = out + s->to[i];
 #pragma GCC unroll 8
             for (int j = 0; j < LNN_TALL; j++, to += s->to_step) *(VU *)to = acc[j];
+        } else if (!after && s->to[i] + (s->live - 2) * s->to_step + LANES <= s->limit) {
+            V last = acc[0];                /* all but the last row may be stored whole */
+#pragma GCC unroll 8
+            for (int j = 0; j < LNN_TALL; j++, to += s->to_step) {
+                if (j < s->live - 1) *(VU *)to = acc[j];
+                else if (j == s->live - 1) last = acc[j];
+            }
+            const int64_t place = s->to[i] + (s->live - 1) * s->to_step;
+            if (place + LANES <= s->limit) *(VU *)(out + place) = last;
+            else LNN_NAME(lnn_copy_few)(out + place, (const T *)&last, s->width);
         } else {
             V part[LNN_TALL];
             VU *kept = after ? after + i * LNN_TALL : (VU *)part;
