@@ -12,6 +12,13 @@
 #define LNN_SOFT 64      /* outputs of a block */
 enum { LNN_TOP, LNN_ADD, LNN_SHARE };
 
+/* The cell of tap j of output p, -1 where there is none. */
+static inline int64_t lnn_soft_place(const lnn_axis *a, int64_t j, int64_t p) {
+    if (a->stride < 1) return j < a->count[p] ? a->first[p] + j * a->step : -1;
+    const int64_t at = a->start + p * a->stride + j * a->step;
+    return at >= 0 && at < a->size ? at : -1;
+}
+
 #define real float
 #define whole int32_t
 #define T(name) name##_f32

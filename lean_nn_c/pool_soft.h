@@ -12,26 +12,30 @@ LNN_INLINE T(lnn_v) T(lnn_soft_exp)(T(lnn_v) t) {
     return T(lnn_load)(to);
 }
 
-/* Tap j of outputs p to p + n in a row: the cells, and where there are some. `stride` 0: any windows, one by one. */
+/* Tap j of outputs p to p + n in a row, one by one: the cells, and where there are some. */
+static __attribute__((noinline)) void T(lnn_soft_any)(const real *row, const lnn_axis *a, int64_t j, int64_t p,
+                                                      int64_t n, real *cell, whole *there) {
+    for (int l = 0; l < LANES; l++) {
+        const int64_t at = l < n ? lnn_soft_place(a, j, p + l) : -1;
+        there[l] = at < 0 ? 0 : -1;
+        cell[l] = at < 0 ? 0 : row[at];
+    }
+}
+
+/* The same in registers where `stride` is 1 or 2; idle lanes are read too. */
 LNN_INLINE T(lnn_v) T(lnn_soft_cell)(const real *row, const lnn_axis *a, int64_t j, int64_t p, int64_t n,
-                                     const int64_t stride, T(lnn_i) *there) {
-    if (stride) {
-        const int64_t from = a->start + p * stride + j * a->step;
-        const T(lnn_i) cells = T(lnn_lanes)() * (whole)stride + (whole)from;
-        *there = (cells >= 0) & (cells < (whole)a->size) & (T(lnn_lanes)() < (whole)n);
-        return T(lnn_sorted)(T(lnn_take)(row + from, stride), stride);
+                                     int64_t stride, T(lnn_i) *there) {
+    if (stride == 0) {
+        real cell[LANES];
+        whole mask[LANES];
+        T(lnn_soft_any)(row, a, j, p, n, cell, mask);
+        memcpy(there, mask, sizeof mask);
+        return T(lnn_load)(cell);
     }
-    T(lnn_v) v = {0};
-    T(lnn_i) mask = {0};
-    for (int l = 0; l < n; l++) {
-        const int64_t at = (a->stride < 1 ? a->first[p + l] : a->start + (p + l) * a->stride) + j * a->step;
-        if (a->stride < 1 ? j < a->count[p + l] : at >= 0 && at < a->size) {
-            v[l] = row[at];
-            mask[l] = -1;
-        }
-    }
-    *there = mask;
-    return v;
+    const int64_t from = a->start + p * stride + j * a->step;
+    const T(lnn_i) cells = T(lnn_lanes)() * (whole)stride + (whole)from;
+    *there = (cells >= 0) & (cells < (whole)a->size) & (T(lnn_lanes)() < (whole)n);
+    return stride == 1 ? T(lnn_load)(row + from) : T(lnn_sorted)(T(lnn_take)(row + from, 2), 2);
 }
 
 /* The term exp(sharp (v - top)), 0 where there is no cell. Equal values first: inf - inf is not a number, yet its term
@@ -43,7 +47,7 @@ LNN_INLINE T(lnn_v) T(lnn_soft_term)(T(lnn_v) v, T(lnn_v) top, real sharp, T(lnn
 
 /* What one tile does with its cells: top = their maximum; total += terms, sum += terms * t; x_bar += terms * sum. */
 LNN_INLINE void T(lnn_soft_tile)(const int what, const real *x, const real *t, const lnn_band *b, int64_t p, int64_t n,
-                                 const int64_t stride, real beta, real *tops, real *totals, real *sums, real *x_bar) {
+                                 int64_t stride, real beta, real *tops, real *totals, real *sums, real *x_bar) {
     const lnn_axis *a = b->axis;
     const real sign = beta < 0 ? -1 : 1, sharp = sign * beta;
     T(lnn_v) top = T(lnn_load)(tops), total = {0}, sum = {0};
@@ -67,10 +71,17 @@ LNN_INLINE void T(lnn_soft_tile)(const int what, const real *x, const real *t, c
                 continue;
             }
             term *= sum;
-            for (int l = 0; l < n; l++)
-                if (there[l])
-                    x_bar[b->rows[r] + (a->stride < 1 ? a->first[p + l] : a->start + (p + l) * a->stride) + j * a->step]
-                        += term[l];
+            real shares[LANES];
+            T(lnn_store)(shares, term);
+            if (n == LANES && p >= a->inside_low && p + LANES <= a->inside_high) {
+                real *to = x_bar + b->rows[r] + a->start + p * a->stride + j * a->step;
+                for (int l = 0; l < LANES; l++) to[l * a->stride] += shares[l];
+            } else {
+                for (int l = 0; l < n; l++) {
+                    const int64_t at = lnn_soft_place(a, j, p + l);
+                    if (at >= 0) x_bar[b->rows[r] + at] += shares[l];
+                }
+            }
         }
     if (what == LNN_TOP) T(lnn_store)(tops, top);
     if (what == LNN_ADD) {
@@ -81,15 +92,10 @@ LNN_INLINE void T(lnn_soft_tile)(const int what, const real *x, const real *t, c
 
 LNN_INLINE void T(lnn_soft_tiles)(const int what, const real *x, const real *t, const lnn_band *b, real beta, real *top,
                                   real *total, real *sum, real *x_bar) {
-    const int64_t stride = lnn_tiles_fit(b->axis, LANES) ? b->axis->stride : 0;
-    for (int64_t p = b->p0, i = 0; p < b->p1; p += LANES, i += LANES) {
-        const int64_t n = b->p1 - p < LANES ? b->p1 - p : LANES;
-#define LNN_SOFT_TILE(S) T(lnn_soft_tile)(what, x, t, b, p, n, S, beta, top + i, total + i, sum + i, x_bar)
-        if (stride == 1 && T(lnn_readable)(b, 0, p)) LNN_SOFT_TILE(1);
-        else if (stride == 2 && T(lnn_readable)(b, 0, p)) LNN_SOFT_TILE(2);
-        else LNN_SOFT_TILE(0);
-#undef LNN_SOFT_TILE
-    }
+    const int64_t stride = lnn_tiles_fit(b->axis, LANES) && b->axis->stride <= 2 ? b->axis->stride : 0;
+    for (int64_t p = b->p0, i = 0; p < b->p1; p += LANES, i += LANES)
+        T(lnn_soft_tile)(what, x, t, b, p, b->p1 - p < LANES ? b->p1 - p : LANES, T(lnn_readable)(b, 0, p) ? stride : 0,
+                         beta, top + i, total + i, sum + i, x_bar);
 }
 
 static void T(lnn_soft_top)(const real *x, const lnn_band *b, real beta, real *top, real *total, real *sum) {
@@ -98,8 +104,7 @@ static void T(lnn_soft_top)(const real *x, const lnn_band *b, real beta, real *t
 
 static void T(lnn_soft_add)(const real *x, const real *t, const lnn_band *b, real beta, real *top, real *total,
                             real *sum) {
-    if (t) T(lnn_soft_tiles)(LNN_ADD, x, t, b, beta, top, total, sum, 0);
-    else T(lnn_soft_tiles)(LNN_ADD, x, 0, b, beta, top, total, sum, 0);
+    T(lnn_soft_tiles)(LNN_ADD, x, t, b, beta, top, total, sum, 0);
 }
 
 static void T(lnn_soft_share)(const real *x, const lnn_band *b, real beta, real *top, real *total, real *share,

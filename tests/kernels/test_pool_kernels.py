@@ -257,6 +257,60 @@ def test_smooth_maximum_of_infinities_is_the_limit(dtype):
     np.testing.assert_array_equal(y, [[np.inf, -np.inf, np.nan, np.inf]])
 
 
+# --- many planes: bands run on from plane to plane, and idle lanes of short rows are overwritten in time ---
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("spatial", "w", "planes"),
+    [
+        ((14, 14), strided("p", 2, 2), 70),
+        ((28, 28), strided("p", 2, 2), 23),
+        ((14, 14), Bins((7, 7)), 41),
+        ((15, 15), Bins((7, 7)), 40),
+        ((6, 10), strided("p", 2, (3, 2)), 150),
+        ((8, 6), strided("p", 2, (1, 2), (2, 2)), 150),
+        ((13, 21), strided("p", 2, 3, 2, 1), 31),
+        ((11,), strided("p", 1, 3, 2, 1), 300),
+        ((4, 6, 10), strided("p", 3, 2), 40),
+        ((5, 6, 7), strided("p", 3, 3, 2, 1), 40),
+        ((9, 9), strided("p", 2, 3, 1, 1), 60),
+        ((7, 9), strided("p", 2, 2, 2, 0, 1, True), 90),
+    ],
+)
+def test_planes_next_to_each_other(dtype, spatial, w, planes):
+    """Every plane as if it were alone, NaN here and there; the whole batch as its samples."""
+    rng = np.random.default_rng(planes)
+    ref, x = Reference(w, spatial), values(spatial, planes, dtype, 1)
+    x[rng.random(x.shape) < 0.002] = np.nan
+    y, idx = ref.max_pool(x)
+    got_y, got_idx = run_max(x, w, spatial)
+    np.testing.assert_array_equal(got_idx, idx)
+    assert got_y.tobytes() == y.tobytes() == run_max(x, w, spatial, indices=False).tobytes()
+    x, g = np.nan_to_num(x), rng.integers(-8, 9, y.shape).astype(dtype)
+    for kind, number in [(PADDED, 1.0), (REAL, 1.0), (GIVEN, 4.0)]:
+        matrix = ref.average_matrix(kind, number)
+        np.testing.assert_allclose(run_average(x, w, spatial, kind, number), x @ matrix.T, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(run_spread(g, w, spatial, kind, number), g @ matrix, rtol=1e-6, atol=2e-6)
+    for one in (0, planes // 2, planes - 1):
+        alone = run_max(x[one : one + 1], w, spatial)
+        np.testing.assert_array_equal(alone[1][0], run_max(x, w, spatial)[1][one])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", [1, 2, 3, 5, 17, 20])
+@pytest.mark.parametrize("stride", [1, 2, 3, 70])
+def test_averages_and_their_transpose_are_adjoint(dtype, kernel, stride):
+    rng = np.random.default_rng(kernel)
+    for spatial, padding in [((150,), 0), ((5, 75), kernel // 2), ((2500,), 1)]:
+        w = strided("p", len(spatial), (1,) * (len(spatial) - 1) + (kernel,), stride, padding)
+        x = rng.integers(-4, 5, (3, math.prod(spatial))).astype(dtype)
+        g = rng.integers(-4, 5, (3, math.prod(w.out_spatial(spatial)))).astype(dtype)
+        # sums of small integers over 1 are exact
+        y, x_bar = run_average(x, w, spatial, GIVEN, 1.0), run_spread(g, w, spatial, GIVEN, 1.0)
+        assert np.vdot(y, g) == np.vdot(x, x_bar)
+
+
 # --- gather and scatter ---
 
 
