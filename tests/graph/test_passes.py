@@ -275,10 +275,33 @@ CHAINS = {
     "a mask": (lambda x: F.where(x > 0, F.exp(x), x * 0.5), (6, 7)),
     "long": (lambda x: [x := F.tanh(x * 1.5) - 0.1 for _ in range(40)][-1], (3, 7)),
     "wide": (lambda x: sum((F.exp(x * k) for k in range(20)), x), (3, 7)),
+    "bushy": (lambda x: tree_of(x, 7), (3, 7)),
+    "leaning": (lambda x: F.exp(x) - (F.tanh(x) - (F.sigmoid(x) - (F.exp(x) - tree_of(x, 3)))), (5, 7)),
     "squares": (lambda x: (x * x) * (x * x) + x, (9,)),
     "read outside": (lambda x: [y := F.relu(x) + 1, (y * 2, y.sum(0), y)][1], (4, 5)),
     "numbers of parameters": (lambda x: F.clamp(F.leaky_relu(x, 0.3), -0.1, 0.5) + F.elu(x, 0.7), (33,)),
 }
+
+
+def tree_of(x, depth):
+    """A balanced tree of operations on one array: as many values at once as it is deep."""
+    return F.tanh(x) if depth == 0 else F.relu(tree_of(x, depth - 1)) - tree_of(x, depth - 1) * 0.5
+
+
+def test_a_chain_has_a_place_for_every_value():
+    """Trees of any form: what the pass joins fits into the temporaries there are."""
+    rng = np.random.default_rng(0)
+
+    def grown(x, n):
+        if n <= 1:
+            return F.tanh(x)
+        k = int(rng.integers(0, n))
+        return F.exp(grown(x, n - 1)) if k == 0 else grown(x, k) * grown(x, n - k)
+
+    for _ in range(40):
+        program = ln.compile(lambda x: grown(x, int(rng.integers(2, 60))), (8,), passes=("chains",))
+        assert sum(node.prim.name == "fused" for node in program.graph.nodes) >= 1
+        assert np.isfinite(program(np.full(8, 0.01, np.float32))).all()
 
 
 def randn_like(x, shape):

@@ -76,22 +76,56 @@ def _fused_cpu(*arrays: Any, out: Any, members: Members) -> None:
 fused = Primitive("fused", abstract=_fused_abstract, cpu=_fused_cpu, step=_fused_step, pointwise=())
 
 
+@dataclass(slots=True)
+class _Chain:
+    """Nodes that may become one: the values they read from outside, and how many temporaries they fill at most.
+
+    `width` counts the one for the result. It is known from the parts': those that run first hold one each while the next
+    runs. `plain` says that all values are of one float type; otherwise places differ in size, and `_ops` has to find them.
+    """
+
+    nodes: list[Node]
+    inputs: dict[int, None]
+    width: int
+    plain: bool
+
+
+def _joined(graph: Graph, parts: list[_Chain], last: _Chain) -> _Chain | None:
+    """`parts`, in the order in which they run, and then the one node of `last`; None beyond the limits of a chain."""
+    nodes = [node for part in parts for node in part.nodes] + last.nodes
+    made = {part.nodes[-1].outputs[0] for part in parts}
+    inputs = {value: None for part in (*parts, last) for value in part.inputs if value not in made}
+    if len(nodes) > OPS or len(inputs) > INPUTS:
+        return None
+    peak = max([len(parts), *(held + part.width for held, part in enumerate(parts))])
+    chain_ = _Chain(nodes, inputs, max(peak, len(parts) + 1), last.plain and all(part.plain for part in parts))
+    if not chain_.plain:
+        return chain_ if _possible(graph, nodes) else None
+    if peak > TEMPS:
+        return None
+    shapes = [graph.avals[value].shape for value in inputs]
+    return chain_ if repetitions(shapes, graph.avals[nodes[-1].outputs[0]].shape) is not None else None
+
+
 def fuse_chains(graph: Graph) -> Graph:
     """Fuse every maximal chain of two operations or more."""
     uses = graph.uses()
-    chains: dict[int, list[Node]] = {}  # by the value that the chain makes
+    chains: dict[int, _Chain] = {}  # by the value that the chain makes
     inside: set[int] = set()  # values that exist only inside a chain
     for node in graph.nodes:
         if not _fits(graph, node):
             continue
-        own = [node]
         out = graph.avals[node.outputs[0]]
+        types = {graph.avals[value].dtype for value in (*node.inputs, *node.outputs)}
+        own = last = _Chain([node], dict.fromkeys(node.inputs), 1, types == {out.dtype} and out.dtype in FLOATS)
+        parts: list[_Chain] = []
         for value in dict.fromkeys(node.inputs):
             before = chains.get(value)
             if before is None or node.inputs.count(value) != uses[value] or graph.avals[value].shape != out.shape:
                 continue
-            if _possible(graph, [*before, *own]):
-                own = [*before, *own]
+            joined = _joined(graph, [before, *parts], last)
+            if joined is not None:
+                own, parts = joined, [before, *parts]
                 inside.add(value)
         chains[node.outputs[0]] = own
     rewrite = Rewrite(graph)
@@ -99,12 +133,12 @@ def fuse_chains(graph: Graph) -> Graph:
         value = node.outputs[0]
         if value in inside:
             continue
-        members = chains.get(value, ())
-        if len(members) < 2:
+        found = chains.get(value)
+        if found is None or len(found.nodes) < 2:
             rewrite.copy(node)
             continue
-        inputs, parts = _members(graph, members)
-        made = rewrite.emit(fused, tuple(rewrite.map[v] for v in inputs), {"members": parts})
+        inputs, members = _members(graph, found.nodes)
+        made = rewrite.emit(fused, tuple(rewrite.map[v] for v in inputs), {"members": members})
         rewrite.let(value, made[0])
     return rewrite.done()
 
