@@ -1,11 +1,11 @@
 """Strips: convolution of few channels without planes of the whole image.
 
 Where each output has few terms, the padded planes of _planes.pxd cost as much as the arithmetic. Here the outputs are
-cut along the first axis into strips of `height`, and only what one strip of one sample and group reads is copied, padded
-and split by phase as _planes.pxd says (a strip is the planes of a smaller geometry), but a few kilobytes that stay in
-the first-level cache. The padding is written once; further samples and groups overwrite the real cells alone. A plan
-per strip lists the rows to copy (lnn_copies) and, per output class, the terms and the vectors of outputs (lnn_sweep).
-strips.h computes from these lists and knows nothing of axes, strides and dilations.
+cut along the first axis into strips of `height`, and only what one strip of one sample and group reads is copied,
+padded and split by phase as _planes.pxd says (a strip is the planes of a smaller geometry), but a few kilobytes that
+stay in the first-level cache. The padding is written once; further samples and groups overwrite the real cells alone.
+A plan per strip lists the rows to copy (lnn_copies) and, per output class, the terms and the vectors of outputs
+(lnn_sweep). strips.h computes from these lists and knows nothing of axes, strides and dilations.
 
 conv         One class. Terms: (channel, tap) of the group.
 conv_input   A strip of y_bar. On the axes before the last, one class per residue of the stride, as in _planes.pxd: only
