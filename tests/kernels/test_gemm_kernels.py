@@ -50,6 +50,40 @@ def test_product(m, n, k, ta, tb, dtype):
     check(a, b, ta, tb)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ta", [False, True])
+@pytest.mark.parametrize("tb", [False, True])
+@pytest.mark.parametrize(
+    "size",
+    [
+        (7, 33, 5),  # the least rows that are packed: panels of three and four
+        (193, 17, 257),  # one row more than a block of float32 holds, one column more than a strip, one term more
+        (97, 130, 513),
+        (6, 65, 40),  # few rows, a part of a tile at the end
+        (13, 7, 1100),  # few columns, more terms than a block of dot products
+        (1, 29, 1030),
+        (31, 1, 1030),
+        (8, 8, 1),
+    ],
+)
+def test_edges_of_blocks(size, ta, tb, dtype):
+    m, n, k = size
+    rng = np.random.default_rng(m)
+    a = rng.standard_normal((k, m) if ta else (m, k)).astype(dtype)
+    b = rng.standard_normal((n, k) if tb else (k, n)).astype(dtype)
+    check(a, b, ta, tb)
+
+
+def test_whole_numbers_are_exact():
+    """Every packed value meets its partner: sums of small integers have one right answer."""
+    rng = np.random.default_rng(0)
+    for m, n, k in ((50, 70, 300), (200, 33, 31), (9, 100, 600)):
+        a, b = rng.integers(-4, 5, (m, k)).astype(np.float32), rng.integers(-4, 5, (k, n)).astype(np.float32)
+        for ta, tb in ((False, False), (True, False), (False, True), (True, True)):
+            left, right = np.ascontiguousarray(a.T if ta else a), np.ascontiguousarray(b.T if tb else b)
+            np.testing.assert_array_equal(product(left, right, ta, tb), a @ b)
+
+
 @pytest.mark.parametrize(
     "shapes", [((3,), (3,)), ((3,), ()), ((), (4,)), ((2, 1), (1, 3)), ((0,), (1,)), ((5, 1, 2), (4, 1))]
 )
