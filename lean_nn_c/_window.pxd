@@ -1,8 +1,9 @@
 """Windows of any rank: tables per axis, and cursors over the rows of a window's box.
 
 A kernel is N-D outside and 1-D inside: a cursor walks the rows (all axes but the last) that a window covers, the
-kernel walks the last axis. A `Band` is a run of output rows that differ in place only. `RowCursor` goes from an output row to the input rows under it, `CoverCursor` from an
-input row to the output rows above it.
+kernel walks the last axis. `RowCursor` goes from an output row to the input rows under it, `CoverCursor` from an
+input row to the output rows above it. A `Band` is a run of output rows that differ in place only, a `Cover` one of
+input rows.
 """
 
 from libc.stdint cimport int64_t

@@ -200,7 +200,9 @@ cdef void spread_cells(
         next_cover(rows, w)
 
 
-cdef bint list_cover(CoverCursor* c, const Windows* w, Divisor by, Cover* cover, int64_t* rows, real* outer) noexcept nogil:
+cdef bint list_cover(
+    CoverCursor* c, const Windows* w, Divisor by, Cover* cover, int64_t* rows, real* outer
+) noexcept nogil:
     """Output rows above, with their divisors; False where they are more than `LNN_ROWS`."""
     cover.n_rows, cover.even, cover.rows = 0, True, rows
     while c.valid:
@@ -271,7 +273,8 @@ cdef void spread_rows(
     cover.axis, cover.j0, cover.j1, cover.copy = axis, j0, j1, axis.size
     while row < end:
         if w.rank == 1:
-            cover.run, cover.advance, cover.pitch, cover.copies, cover.ordered = end - row, w.out_cells, axis.size, 1, True
+            cover.run, cover.advance, cover.pitch = end - row, w.out_cells, axis.size
+            cover.copies, cover.ordered = 1, True
             cover.after, cover.room = (planes - row) * w.out_cells, (end - row - 1) * axis.size + j1 - j0
             spread_alike(y_bar, w, phases, row, &cover, by, x_bar)
             return

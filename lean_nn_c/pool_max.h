@@ -132,8 +132,8 @@ static __attribute__((noinline)) void T(lnn_max_edge)(const real *x, const lnn_b
 
 /* `wide` tiles from output p on, at y. */
 LNN_INLINE void T(lnn_max_put)(const real *x, const lnn_band *b, int64_t t, int64_t p, int64_t n, int64_t place,
-                               const int64_t n_rows, const int64_t stride, const int64_t kernel, const int64_t step, const int want,
-                               const int wide, real *restrict y, int64_t *restrict idx) {
+                               const int64_t n_rows, const int64_t stride, const int64_t kernel, const int64_t step,
+                               const int want, const int wide, real *restrict y, int64_t *restrict idx) {
     const int64_t from = b->axis->start + p * stride;
     T(lnn_v) best[2];
     T(lnn_i) at[2];

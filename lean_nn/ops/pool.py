@@ -15,6 +15,7 @@ Smooth maximum: ``smooth_pool.py``.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -23,12 +24,13 @@ from lean_nn import spec
 from lean_nn.backend import cpu_pool
 from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, primitive
 from lean_nn.spec.geometry import bad, check_divisor, check_elements, check_same_shape
-from lean_nn.window import Bins, Window
+from lean_nn.window import CACHED, Bins, Window
 
 INT64 = np.dtype(np.int64)
 Shape = tuple[int, ...]
 
 
+@lru_cache(CACHED)
 def pooled(op: str, shape: Shape, window: Window | Bins) -> Shape:
     """``(N, C, *P)``: the shape that pooling makes of ``(N, C, *S)``, or its error."""
     if len(shape) != window.rank + 2:
