@@ -15,6 +15,7 @@ from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
     Axis, Band, RowCursor, Windows, list_rows, next_row, planes_of, start_band, start_rows, whole,
 )
+from lean_nn_c.step cimport STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
 
 cdef extern from "pool_rows.h" nogil:
@@ -124,23 +125,44 @@ cdef void max_planes(const real* x, real* y, int64_t* idx, const Windows* w, int
                 x, w, planes, tiled, unit // blocks, unit // blocks + 1, p0, min(p0 + BLOCK, outputs), y, idx)
 
 
-def max_pool(
-    const real[::1] x not None,          # IN: planes × cells
-    real[::1] y not None,                # OUT: planes × windows
-    int64_t[::1] idx,                    # OUT: the same, or None
+cdef struct Plan:
+    Windows w
+    int64_t planes, windows
+    bint places                          # whether the winners are wanted
+
+
+cdef int run(const void* plan, char** at, real unused) noexcept nogil:
+    cdef const Plan* p = <const Plan*>plan
+    if p.windows:
+        max_planes(<const real*>at[0], <real*>at[1], <int64_t*>at[2] if p.places else NULL, &p.w, p.planes)
+    return STEP_DONE
+
+
+cdef int run_f32(const void* plan, char** at) noexcept nogil:
+    return run(plan, at, <float>0)
+
+
+cdef int run_f64(const void* plan, char** at) noexcept nogil:
+    return run(plan, at, <double>0)
+
+
+def max_step(
+    bint wide, bint places, int64_t cells, int64_t windows,
     const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
 ):
-    """y[p] = max of window p, idx[p] = its first place in the plane; 0 and −1 where the window has no cell."""
-    cdef Windows w
-    cdef int64_t planes = planes_of(&w, axes, outputs, inputs, x.shape[0], y.shape[0])
-    if idx is not None and idx.shape[0] != y.shape[0]:
-        raise ValueError(f"max_pool: kernel got {idx.shape[0]} indices for {y.shape[0]} outputs")
-    if y.shape[0] == 0:
-        return
-    cdef int64_t* places = &idx[0] if idx is not None else NULL
-    cdef const real* source = &x[0] if x.shape[0] else NULL
-    with nogil:
-        max_planes(source, &y[0], places, &w, planes)
+    """x ↦ y[, idx]: y[p] = max of window p, idx[p] = its first place in the plane; 0 and −1 where it has no cell.
+
+    `cells` and `windows` are the lengths of x and of y, all planes together.
+    """
+    cdef Plan p
+    cdef int item = 8 if wide else 4
+    p.planes = planes_of(&p.w, axes, outputs, inputs, cells, windows)
+    p.windows, p.places = windows, places
+    cdef tuple sizes = (item * cells, item * windows)
+    if places:
+        sizes += (8 * windows,)
+    return make_step("max_pool", run_f64 if wide else run_f32, &p, sizeof(p), sizes, 2 if places else 1,
+                     (axes, outputs, inputs))
 
 
 # --- gather and scatter by winner --------------------------------------------------------------------------------

@@ -2,21 +2,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-def avg_pool(
-    x: NDArray[Any],
-    y: NDArray[Any],
+from lean_nn_c.step import Step
+
+def average_step(
+    wide: bool,
+    transposed: bool,
+    cells: int,
+    windows: int,
     axes: NDArray[Any],
     outputs: NDArray[Any],
     inputs: NDArray[Any],
     kind: int,
     given: float,
-) -> None: ...
-def avg_pool_transpose(
-    y_bar: NDArray[Any],
-    x_bar: NDArray[Any],
-    axes: NDArray[Any],
-    outputs: NDArray[Any],
-    inputs: NDArray[Any],
-    kind: int,
-    given: float,
-) -> None: ...
+) -> Step: ...

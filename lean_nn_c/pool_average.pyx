@@ -15,6 +15,7 @@ from lean_nn_c._window cimport (
     Axis, Band, Cover, CoverCursor, RowCursor, Windows, filled, list_rows, next_cover, next_row, planes_of, seek,
     start_band, start_cover, start_rows, whole,
 )
+from lean_nn_c.step cimport STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
 
 cdef extern from "pool_rows.h" nogil:
@@ -151,24 +152,6 @@ cdef void average_planes(const real* x, real* y, const Windows* w, int64_t plane
             p0 = unit % blocks * BLOCK
             average_rows(
                 x, w, planes, tiled, unit // blocks, unit // blocks + 1, p0, min(p0 + BLOCK, outputs), by, y)
-
-
-def avg_pool(
-    const real[::1] x not None,          # IN: planes × cells
-    real[::1] y not None,                # OUT: planes × windows
-    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
-    int kind, double given,
-):
-    """y[p] = Σ window p / divisor[p]; 0 where the window has no cell."""
-    cdef Windows w
-    cdef Divisor by
-    by.kind, by.given = kind, given
-    cdef int64_t planes = planes_of(&w, axes, outputs, inputs, x.shape[0], y.shape[0])
-    if y.shape[0] == 0:
-        return
-    cdef const real* source = &x[0] if x.shape[0] else NULL
-    with nogil:
-        average_planes(source, &y[0], &w, planes, by)
 
 
 # --- transpose ---------------------------------------------------------------------------------------------------
@@ -335,19 +318,60 @@ cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_
                 y_bar, w, phases, planes, unit // blocks, unit // blocks + 1, j0, min(j0 + block, size), by, x_bar)
 
 
-def avg_pool_transpose(
-    const real[::1] y_bar not None,      # IN: planes × windows
-    real[::1] x_bar not None,            # OUT: planes × cells
+# --- as steps ----------------------------------------------------------------------------------------------------
+
+
+cdef struct Plan:
+    Windows w
+    Divisor by
+    int64_t planes, cells, windows
+
+
+cdef int average(const void* plan, char** at, real unused) noexcept nogil:
+    """y[p] = Σ window p / divisor[p]; 0 where the window has no cell."""
+    cdef const Plan* p = <const Plan*>plan
+    if p.windows:
+        average_planes(<const real*>at[0], <real*>at[1], &p.w, p.planes, p.by)
+    return STEP_DONE
+
+
+cdef int spread(const void* plan, char** at, real unused) noexcept nogil:
+    """x_bar[j] = Σ y_bar[p] / divisor[p] over the windows p that hold cell j."""
+    cdef const Plan* p = <const Plan*>plan
+    if p.cells:
+        spread_planes(<const real*>at[0], <real*>at[1], &p.w, p.planes, p.by)
+    return STEP_DONE
+
+
+cdef int average_f32(const void* plan, char** at) noexcept nogil:
+    return average(plan, at, <float>0)
+
+
+cdef int average_f64(const void* plan, char** at) noexcept nogil:
+    return average(plan, at, <double>0)
+
+
+cdef int spread_f32(const void* plan, char** at) noexcept nogil:
+    return spread(plan, at, <float>0)
+
+
+cdef int spread_f64(const void* plan, char** at) noexcept nogil:
+    return spread(plan, at, <double>0)
+
+
+def average_step(
+    bint wide, bint transposed, int64_t cells, int64_t windows,
     const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
     int kind, double given,
 ):
-    """x_bar[j] = Σ y_bar[p] / divisor[p] over the windows p that hold cell j."""
-    cdef Windows w
-    cdef Divisor by
-    by.kind, by.given = kind, given
-    cdef int64_t planes = planes_of(&w, axes, outputs, inputs, x_bar.shape[0], y_bar.shape[0])
-    if x_bar.shape[0] == 0:
-        return
-    cdef const real* source = &y_bar[0] if y_bar.shape[0] else NULL
-    with nogil:
-        spread_planes(source, &x_bar[0], &w, planes, by)
+    """x ↦ y, or with `transposed` y_bar ↦ x_bar; `cells` and `windows` are the lengths of x and of y."""
+    cdef Plan p
+    cdef int item = 8 if wide else 4
+    p.by.kind, p.by.given = kind, given
+    p.planes = planes_of(&p.w, axes, outputs, inputs, cells, windows)
+    p.cells, p.windows = cells, windows
+    if transposed:
+        return make_step("avg_pool_transpose", spread_f64 if wide else spread_f32, &p, sizeof(p),
+                         (item * windows, item * cells), 1, (axes, outputs, inputs))
+    return make_step("avg_pool", average_f64 if wide else average_f32, &p, sizeof(p),
+                     (item * cells, item * windows), 1, (axes, outputs, inputs))

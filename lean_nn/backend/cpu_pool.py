@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from lean_nn.primitive import Aval
 from lean_nn.spec.geometry import check_beta
 from lean_nn.window import Bins, Window
 from lean_nn_c import pool, pool_average, pool_smooth
+from lean_nn_c.step import Step
+
+Shape = tuple[int, ...]
 
 PADDED, REAL, GIVEN = 0, 1, 2  # what the average divides by, in the kernel's numbers
 
@@ -16,12 +23,32 @@ def _flat(x: Any) -> Any:
     return x.reshape(-1)
 
 
+def _is_wide(x: Any) -> bool:
+    return bool(x.dtype == np.float64)
+
+
+def _lengths(shape: Shape, window: Window | Bins) -> tuple[int, int]:
+    """Cells of the images and windows over them, all planes together."""
+    planes = prod(shape[:2])
+    return planes * prod(shape[2:]), planes * prod(window.out_spatial(shape[2:]))
+
+
+@lru_cache(1024)
+def _max_step(wide: bool, places: bool, shape: Shape, window: Window | Bins) -> Step:
+    return pool.max_step(wide, places, *_lengths(shape, window), *window.packed(shape[2:]))
+
+
 def max_pool(x: Any, *, out: tuple[Any, Any], window: Window | Bins) -> None:
-    pool.max_pool(_flat(x), _flat(out[0]), _flat(out[1]), *window.packed(x.shape[2:]))
+    _max_step(_is_wide(x), True, x.shape, window)(x, *out)
 
 
 def max_pool_value(x: Any, *, out: Any, window: Window | Bins) -> None:
-    pool.max_pool(_flat(x), _flat(out), None, *window.packed(x.shape[2:]))
+    _max_step(_is_wide(x), False, x.shape, window)(x, out)
+
+
+def max_pool_step(x: Aval, *, out: tuple[Aval, ...], window: Window | Bins) -> Step:
+    """Either of the two, for compiled programs."""
+    return _max_step(_is_wide(x), len(out) > 1, x.shape, window)
 
 
 def gather_at(x: Any, idx: Any, *, out: Any) -> None:
@@ -41,24 +68,30 @@ def _divisor(count_include_pad: bool, divisor_override: int | None) -> tuple[int
         return GIVEN, float("inf")
 
 
-def avg_pool(
-    x: Any, *, out: Any, window: Window | Bins, count_include_pad: bool = True, divisor_override: int | None = None
-) -> None:
-    by = _divisor(count_include_pad, divisor_override)
-    pool_average.avg_pool(_flat(x), _flat(out), *window.packed(x.shape[2:]), *by)
-
-
-def avg_pool_transpose(
-    y_bar: Any,
-    *,
-    out: Any,
-    spatial: tuple[int, ...],
-    window: Window | Bins,
-    count_include_pad: bool = True,
+@lru_cache(1024)
+def _average_step(
+    wide: bool, transposed: bool, shape: Shape, window: Window | Bins, count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> None:
+) -> Step:  # fmt: skip
+    """The kernel for images of `shape`."""
     by = _divisor(count_include_pad, divisor_override)
-    pool_average.avg_pool_transpose(_flat(y_bar), _flat(out), *window.packed(spatial), *by)
+    return pool_average.average_step(wide, transposed, *_lengths(shape, window), *window.packed(shape[2:]), *by)
+
+
+def avg_pool(x: Any, *, out: Any, **params: Any) -> None:
+    _average_step(_is_wide(x), False, x.shape, **params)(x, out)
+
+
+def avg_pool_transpose(y_bar: Any, *, out: Any, spatial: Shape, **params: Any) -> None:
+    _average_step(_is_wide(y_bar), True, out.shape, **params)(y_bar, out)
+
+
+def avg_pool_step(x: Aval, *, out: tuple[Aval], **params: Any) -> Step:
+    return _average_step(_is_wide(x), False, x.shape, **params)
+
+
+def avg_pool_transpose_step(y_bar: Aval, *, out: tuple[Aval], spatial: Shape, **params: Any) -> Step:
+    return _average_step(_is_wide(y_bar), True, out[0].shape, **params)
 
 
 def _beta(op: str, beta: Any) -> float:

@@ -79,26 +79,25 @@ class Reference:
             yield p, flat, extreme + math.log(terms.sum()) / beta, terms[: len(flat)] / terms.sum()
 
 
-def flat_call(kernel, w, spatial, *arrays):
-    kernel(*(None if a is None else a.reshape(-1) for a in arrays), *w.packed(spatial))
-
-
 def run_max(x, w, spatial, indices=True):
     n = len(x), math.prod(w.out_spatial(spatial))
     y, idx = np.full(n, 7, x.dtype), np.full(n, 7, np.int64)
-    flat_call(pool.max_pool, w, spatial, x, y, idx if indices else None)
+    step = pool.max_step(x.dtype == np.float64, indices, x.size, y.size, *w.packed(spatial))
+    step(x, y, idx) if indices else step(x, y)
     return (y, idx) if indices else y
 
 
 def run_average(x, w, spatial, kind=PADDED, given=1.0):
     y = np.full((len(x), math.prod(w.out_spatial(spatial))), 7, x.dtype)
-    pool_average.avg_pool(x.reshape(-1), y.reshape(-1), *w.packed(spatial), kind, given)
+    wide = x.dtype == np.float64
+    pool_average.average_step(wide, False, x.size, y.size, *w.packed(spatial), kind, given)(x, y)
     return y
 
 
 def run_spread(y_bar, w, spatial, kind=PADDED, given=1.0):
     x_bar = np.full((len(y_bar), math.prod(spatial)), 7, y_bar.dtype)
-    pool_average.avg_pool_transpose(y_bar.reshape(-1), x_bar.reshape(-1), *w.packed(spatial), kind, given)
+    wide = y_bar.dtype == np.float64
+    pool_average.average_step(wide, True, x_bar.size, y_bar.size, *w.packed(spatial), kind, given)(y_bar, x_bar)
     return x_bar
 
 
@@ -412,10 +411,10 @@ def test_empty_batches_and_empty_axes(dtype):
 def test_tables_that_do_not_fit_the_arrays_are_refused():
     w = strided("p", 1, 2)
     tables = w.packed((6,))
-    for x, y in [(np.zeros(6), np.zeros(4)), (np.zeros(5), np.zeros(3)), (np.zeros(12), np.zeros(3))]:
+    for cells, windows in [(6, 4), (5, 3), (12, 3)]:
         with pytest.raises(ValueError, match="tables do not fit"):
-            pool.max_pool(x, y, None, *tables)
+            pool.max_step(True, False, cells, windows, *tables)
     with pytest.raises(ValueError, match="tables do not fit"):
-        pool.max_pool(np.zeros(6), np.zeros(3), None, tables.axes, tables.outputs[:-1], tables.inputs)
-    with pytest.raises(ValueError, match="got 2 indices for 3 outputs"):
-        pool.max_pool(np.zeros(6), np.zeros(3), np.zeros(2, np.int64), *tables)
+        pool.max_step(True, False, 6, 3, tables.axes, tables.outputs[:-1], tables.inputs)
+    with pytest.raises(ValueError, match="array 2 of max_pool has 24 bytes; got 16"):
+        pool.max_step(True, True, 6, 3, *tables)(np.zeros(6), np.zeros(3), np.zeros(2, np.int64))
