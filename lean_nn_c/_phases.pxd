@@ -1,9 +1,9 @@
 """conv_input on strided axes: the residues of the stride as rows of one product.
 
-Cell u of x_bar with u + pad = s*q + r gets w[k]*y_bar[q - e] from the taps k = s*e + r: one product over (output channel,
-e) per residue r (see _planes.pxd). All residues read the same cells q - e, so they can be rows of a single product,
-row (c, r), with a zero where s*e + r is no tap. A strip of cells q is then packed once for all residues, and its sums
-are neighbours in x_bar: s of them in turn from s rows. With kernels that are multiples of the stride there are no zeros.
+Cell u of x_bar with u + pad = s*q + r gets w[k]*y_bar[q - e] from the taps k = s*e + r: one product over (output
+channel, e) per residue r (see _planes.pxd). All residues read the same cells q - e, so they can be rows of a single
+product, row (c, r), with a zero where s*e + r is no tap. A strip of cells q is then packed once for all residues, and its
+sums are neighbours in x_bar: s of them in turn from s rows. Kernels that are multiples of the stride give no zeros.
 Axes with stride 1 have one residue and e = k, dilation included.
 """
 
@@ -46,7 +46,8 @@ cdef inline int64_t terms_per_channel(const Geometry* g) noexcept nogil:
 cdef inline bint phases_pay(const Geometry* g) noexcept nogil:
     """Hardly any zeros among the weights; or so few rows otherwise that even half of them zeros is less to do.
 
-    Measured on kernels 2..7, strides 2 and 3, 1..64 channels.
+    Measured: 4 x 4 stride 2, 32 channels, no zeros: 0.85 to 1.05 of PyTorch's speed; 7 x 7 stride 2, 3 channels, a
+    quarter zeros: conv_input in float64 twice as fast. The bounds between are estimates from the panels' heights.
     """
     cdef int i
     cdef double rows = residues(g), zeros = 1

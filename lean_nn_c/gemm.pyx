@@ -159,7 +159,7 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
 
 cdef void few_rows(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t first,
                    int64_t stop, real* scratch) noexcept nogil:
-    """All rows (one panel) of tiles first..stop of one product; SHORT_BLOCK rows of b at a time are read side by side."""
+    """All rows (one panel) of tiles first..stop of one product, SHORT_BLOCK rows of b side by side."""
     cdef const real* rows[LNN_ROWS]
     cdef real part_of[LNN_ROWS * MAX_TILE]
     cdef int64_t aoff[SHORT_BLOCK]

@@ -3,10 +3,10 @@
     w_bar[o, (c, tap)] = sum over samples n and output cells p of  y_bar[n, o, p] * planes[n, c, off(tap) + j(p)]
 
 y_bar is packed into panels and the planes into strips, as in gemm.pyx: both run along the sum, so both are turned in
-registers, the planes run by run of neighbouring cells. The sum runs in blocks of about CELLS cells: parts of a sample, or
-several small samples together. Block sums are added in order. Each thread owns the part of w_bar it writes and walks all
-samples, so nothing is reduced across threads and the bits do not depend on their number. Where a group has few outputs
-(depthwise layers) a panel would be wasted: there each w_bar[o, c, tap] is a dot product along the planes.
+registers, the planes run by run of neighbouring cells. The sum runs in blocks of about CELLS cells: parts of a sample,
+or several small samples together. Block sums are added in order. Each thread owns the part of w_bar it writes and walks
+all samples, so nothing is reduced across threads and the bits do not depend on their number. Where a group has few
+outputs (depthwise layers) a panel would be wasted: there each w_bar[o, c, tap] is a dot product along the planes.
 
 Error: |w^ - w| <= gamma_n sum |x||y_bar| with n = samples * output cells. Temporary space: padded planes of one sample
 per thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread.
