@@ -48,7 +48,7 @@ LNN_INLINE void LNN_NAME(lnn_copy_few)(T *dst, const T *src, ptrdiff_t n)
     char *to = (char *)dst;
     const char *from = (const char *)src;
     const ptrdiff_t bytes = n * (ptrdiff_t)sizeof(T);
-#define PIECES(size) if (bytes >= size) { \
+#define PIECES(size) if (LNN_BYTES > size && bytes >= size) { \
         char head[size], tail[size]; \
         memcpy(head, from, size); memcpy(tail, from + bytes - size, size); \
         memcpy(to, head, size); memcpy(to + bytes - size, tail, size); \
