@@ -51,7 +51,7 @@ DIRECTIVES = {
 PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
-HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight", "winograd")}
+HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight")}
 COLD = {"_cyutility", "build_info", "executor", "index", "move", "precision", "step", "threads"}
 COLD |= {f"x86_64_v4.{name}" for name in ("conv", "elementwise", "pool_smooth", "reduce")}
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]

@@ -5,9 +5,9 @@ from libc.string cimport memset
 
 from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport (
-    LNN_WINO_PANEL, LNN_WINO_VECTORS, MAX_PITCH, MAX_WIDTH, Plan, Unit, copy_row, cut, image, output, patch_pitch,
-    product, weight,
+from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, image, output, product, weight
+from lean_nn_c._winograd_plan cimport (
+    MAX_PITCH, MAX_WIDTH, Plan, Tiles, cells_left, cut, filter_cells, patch_pitch, place_tiles,
 )
 
 cdef enum:
@@ -71,39 +71,73 @@ cdef inline int64_t t_size(const Plan* p) noexcept nogil:
 # --- the three transforms and the product ---
 
 
+cdef inline void copy_row(const real* source, int64_t step, int64_t count, real* to, int64_t to_step) noexcept nogil:
+    """A short memcpy without the call, from or to every step-th cell."""
+    cdef int64_t i
+    if step == 1 and to_step == 1:
+        for i in range(count):
+            to[i] = source[i]
+    else:
+        for i in range(count):
+            to[i * to_step] = source[i * step]
+
+
 cdef inline void make_v(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* x, real* v,
                         int64_t row, int64_t step) noexcept nogil:
-    """V of channels first..stop of one unit: patches of the image with zeros around, transformed.
+    """V of virtual channels first..stop of one unit: patches of the image with zeros around, transformed.
 
     Channels go `row` apart, points `step`.
     """
     cdef real patch[6 * MAX_PITCH]
     cdef const real* at[MAX_WIDTH]
-    cdef Unit s
-    cdef int64_t c, i, line, pitch = patch_pitch(p)
+    cdef Tiles s
+    cdef int64_t c, i, line, block = -1, pitch = patch_pitch(p)
     cdef const real* source
     cdef real* to
     cdef int vector, per_vector = lanes(x)
-    cut(p, unit, &s)
-    memset(&patch[0], 0, sizeof(patch))         # what no channel writes stays zero
-    for i in range(p.width):
-        at[i] = &patch[0] + s.cell[i]
     for c in range(first, stop):
+        if block != c // p.true_channels:
+            block = c // p.true_channels
+            cut(p, unit, block, &s)
+            memset(&patch[0], 0, sizeof(patch))         # what no channel of the block writes stays zero
+            for i in range(p.width):
+                at[i] = &patch[0] + s.cell[i]
         for i in range(s.runs):
-            source = x + c * p.in_y * p.in_x + s.run[i].source
+            source = x + (c - block * p.true_channels) * p.in_cells + s.run[i].source
             to = &patch[0] + s.run[i].place
             for line in range(s.run[i].rows):
-                copy_row(source + line * p.in_x, s.run[i].columns, to + line * pitch)
+                copy_row(source + line * p.y.in_step * p.x.in_size, p.x.in_step, s.run[i].columns, to + line * pitch, 1)
         for vector in range(s.vectors):
             image(p.m, &at[0] + vector * per_vector, pitch, v + (c - first) * row + vector * per_vector, step)
 
 
 cdef inline void make_u(const Plan* p, int64_t panel, int64_t block, const real* w, real* u) noexcept nogil:
-    """U of one panel and block."""
+    """U of one panel and block of channels."""
+    cdef real filters[9 * BLOCK]
     cdef int64_t row, first = row_of(p, panel), ahead = p.w_row * (LNN_WINO_PANEL if p.flip else 1)
     for row in range(first, row_of(p, panel + 1)):
-        weight(p.m, p.flip, terms_of(p, block), w + row * p.w_row + block * BLOCK * p.w_channel, p.w_channel,
-               ahead, u + (row - first) * depth_of(p), u_step(p))
+        if p.plain:
+            weight(p.m, p.flip, terms_of(p, block), w + row * p.w_row + block * BLOCK * p.w_channel, p.w_channel,
+                   ahead, u + (row - first) * depth_of(p), u_step(p))
+        else:
+            gather_filters(p, row, block * BLOCK, terms_of(p, block), w, &filters[0])
+            weight(p.m, False, terms_of(p, block), <const real*>&filters[0], 9, 0, u + (row - first) * depth_of(p),
+                   u_step(p))
+
+
+cdef inline void gather_filters(const Plan* p, int64_t row, int64_t first, int64_t count, const real* w,
+                                real* filters) noexcept nogil:
+    """The 3 x 3 filters of a virtual row and some virtual channels, with zeros where the kernel has no cell."""
+    cdef int64_t cell[9]
+    cdef int64_t c, block = -1, phase = row // p.true_rows, k
+    w += (row - phase * p.true_rows) * p.w_row
+    for c in range(first, first + count):
+        if block != c // p.true_channels:
+            block = c // p.true_channels
+            filter_cells(p, phase, block, &cell[0])
+        for k in range(9):
+            filters[k] = w[(c - block * p.true_channels) * p.w_channel + cell[k]] if cell[k] >= 0 else 0
+        filters += 9
 
 
 cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t stop, int64_t block, const real* u,
@@ -122,40 +156,66 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
                     v + point * step, block > 0, t + point * t_step(p) + (row[i] - row[0]) * p.width)
 
 
+cdef inline int64_t row_offset(const Plan* p, int64_t row) noexcept nogil:
+    """First cell of a virtual row, in the output of one sample and group."""
+    cdef int64_t phase = row // p.true_rows, phase_y = phase // p.x.phases % p.y.phases
+    return ((row - phase * p.true_rows) * p.out_cells + phase % p.x.phases
+            + (phase // (p.x.phases * p.y.phases) * p.y.out_size + phase_y) * p.x.out_size)
+
+
+cdef inline int place_row(const Plan* p, const Tiles* s, int64_t row, int k, int per_vector, real* y, real* whole,
+                          real** to, int64_t* pitch, int64_t* lines, int64_t* columns) noexcept nogil:
+    """Where lanes k.. of a virtual row write, with which pitch; returns how many must take the detour over `whole`."""
+    cdef int64_t phase = row // p.true_rows, phase_y = phase // p.x.phases % p.y.phases, phase_x = phase % p.x.phases
+    cdef int64_t phase_z = phase // (p.x.phases * p.y.phases)
+    cdef int lane, detours = 0
+    y += row_offset(p, row)
+    for lane in range(per_vector):
+        lines[lane] = (cells_left(&p.y, s.left_y[k + lane], phase_y)
+                       if cells_left(&p.z, s.left_z[k + lane], phase_z) else 0)
+        columns[lane] = cells_left(&p.x, s.left_x[k + lane], phase_x)
+        to[lane] = y + s.dest[k + lane]
+        pitch[lane] = 3 if p.line else p.y.out_step * p.x.out_size
+        if lines[lane] != p.y.m or columns[lane] != p.x.m or p.x.out_step != 1:
+            to[lane] = whole + 16 * lane
+            pitch[lane] = 3 if p.line else 4
+            detours += 1
+    return detours
+
+
 cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,
                         real* y) noexcept nogil:
-    """The outputs of rows first..stop of one unit; tiles that hang over the edge take a detour and are clipped.
+    """The outputs of rows first..stop of one unit; tiles that hang over the edge, or whose cells are not neighbours in
+    the output, take a detour.
 
     Returns whether some output is not finite.
     """
-    cdef real whole[MAX_WIDTH * 16]
+    cdef real whole[8 * MAX_WIDTH]      # sixteen cells for every lane of a vector
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
     cdef int64_t pitch[MAX_WIDTH]
-    cdef bint inside[MAX_WIDTH]
-    cdef Unit s
-    cdef int64_t row, i
-    cdef real* plane
-    cdef int vector, lane, k, per_vector = lanes(t)
-    cut(p, unit, &s)
+    cdef int64_t lines[MAX_WIDTH]
+    cdef int64_t columns[MAX_WIDTH]
+    cdef Tiles s
+    cdef int64_t row, i, offset
+    cdef int vector, lane, detours, per_vector = lanes(t)
+    place_tiles(p, unit, &s)
     memset(&zero[0], 0, sizeof(zero))
-    for lane in range(p.width):
-        inside[lane] = s.rows[lane] == p.m and s.columns[lane] == p.m
-        pitch[lane] = p.out_x if inside[lane] else 4
-        to[lane] = &whole[0] + 16 * lane
     for row in range(first, stop):
-        plane = y + row * p.out_y * p.out_x
         for vector in range(s.vectors):
-            k = vector * per_vector
-            for lane in range(k, k + per_vector):
-                if inside[lane]:
-                    to[lane] = plane + s.dest[lane]
-            output(p.m, t + (row - first) * p.width + k, t_step(p), b[row] if b != NULL else <real>0, &to[k],
-                   &pitch[k], &zero[0])
-            for lane in range(k, k + per_vector):
-                if not inside[lane]:
-                    for i in range(s.rows[lane]):
-                        copy_row(&whole[16 * lane + 4 * i], s.columns[lane], plane + s.dest[lane] + i * p.out_x)
+            detours = place_row(p, &s, row, vector * per_vector, per_vector, y, &whole[0], &to[0], &pitch[0], &lines[0],
+                                &columns[0])
+            output(p.m, t + (row - first) * p.width + vector * per_vector, t_step(p),
+                   b[row % p.true_rows] if b != NULL else <real>0, &to[0], &pitch[0], &zero[0])
+            if detours == 0:
+                continue
+            offset = row_offset(p, row)
+            for lane in range(per_vector):
+                if to[lane] == &whole[16 * lane]:
+                    for i in range(lines[lane]):
+                        copy_row(<const real*>&whole[16 * lane + 4 * i], 1, columns[lane],
+                                 y + offset + s.dest[vector * per_vector + lane] + i * p.y.out_step * p.x.out_size,
+                                 p.x.out_step)
     for lane in range(per_vector):
         if zero[lane] != 0:
             return True

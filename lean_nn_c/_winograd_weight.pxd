@@ -1,13 +1,13 @@
 """conv_weight by Winograd's algorithm: the steps of one block of tiles.
 
-Leaving out g instead of q in  sum_i q_i y_i = sum_xi (A q)_xi (G g)_xi (B^T d)_xi  (winograd.pyx) gives the cotangent of
-the filter, and with the sums over tiles t and samples inside the transform,
+Leaving out g instead of q in  sum_i q_i y_i = sum_xi (A q)_xi (G g)_xi (B^T d)_xi  (winograd.pyx) gives the cotangent
+of the filter, and with the sums over tiles t and samples inside the transform,
 
     w_bar[o, c] = G^T [ sum_t Q[o, t] * V[c, t] ] G,        Q = A q A^T,  V = B^T d B:
 
 at each point xi a product dU_xi[c, o] = sum_t V_xi[c, t] Q_xi[t, o]. Rows are input channels, lanes output channels:
-so V is made with lanes that are tiles, as everywhere, and Q with lanes that are output channels. A thread takes some rows
-and a unit's width of output channels, walks the tiles of a block in order, and turns dU into w_bar while it is in the
+so V is made with lanes that are tiles, as everywhere, and Q with lanes that are output channels. A thread takes some
+rows and a unit's width of output channels, walks the tiles of a block in order, and turns dU into w_bar while it is in the
 cache; the next block's share is added there. The blocks depend on the geometry alone, and so do the bits.
 
 Error, in the notation of winograd.pyx, with t tiles in all and sums over CHAIN of them at a time:
@@ -26,11 +26,12 @@ from libc.string cimport memset
 
 from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_PANEL, MAX_WIDTH, Plan, Unit, copy_row, cotangent, cut, filters, product
-from lean_nn_c._winograd_steps cimport PAD, PANELS, t_step
+from lean_nn_c._winograd cimport LNN_WINO_PANEL, cotangent, filters, product
+from lean_nn_c._winograd_plan cimport MAX_WIDTH, Plan, Tiles, cells_left, filter_cells, place_tiles
+from lean_nn_c._winograd_steps cimport PAD, PANELS, copy_row, t_step
 
 cdef enum:
-    FEWEST = 64             # tiles of a block, unless there are fewer; enough to make the way back cheap beside the sums
+    FEWEST = 64             # tiles of a block, unless there are fewer; enough to make the way back cheap
     MOST = 256              # and at most
     SHARED = 1048576        # values of V and Q of a block, if that leaves FEWEST tiles
     CHAIN = 32              # tiles of a partial sum
@@ -65,29 +66,42 @@ cdef inline int64_t q_step(const Plan* p) noexcept nogil:
     return units_at_once(p) * p.width * p.width + PAD
 
 
+cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int64_t columns,
+                            real* tile) noexcept nogil:
+    """A tile that hangs over the edge, or whose cells are not neighbours, with zeros where it has none."""
+    cdef int64_t i, part, step = p.x.out_step
+    memset(tile, 0, 16 * sizeof(real))
+    if p.line:          # 13 cells as three lines of three and one of four: each once
+        for i in range(4):
+            part = min(columns - 3 * i, <int64_t>3 if i < 3 else <int64_t>4)
+            if part > 0:
+                copy_row(y_bar + 3 * i * step, step, part, tile + 4 * i, 1)
+        return
+    for i in range(lines):
+        copy_row(y_bar + i * p.y.out_step * p.x.out_size, step, columns, tile + 4 * i, 1)
+
+
 cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* y_bar, real* q) noexcept nogil:
-    """Q of one strip and unit; tiles that hang over the edge are brought together with zeros first."""
+    """Q of one strip and unit."""
     cdef real whole[8 * MAX_WIDTH]        # sixteen cells for every lane of a vector
     cdef const real* at[MAX_WIDTH]
-    cdef Unit s
-    cdef int64_t row, line, plane = p.out_y * p.out_x
+    cdef Tiles s
+    cdef int64_t row, lines, columns
     cdef int tile, lane, i, per_vector = lanes(y_bar), vectors = vectors_of(p, strip, per_vector)
-    cut(p, unit, &s)
-    memset(&whole[0], 0, sizeof(whole))
-    for tile in range(s.tiles):
+    cdef bint inside
+    place_tiles(p, unit, &s)
+    for tile in range(s.count):
+        lines = cells_left(&p.y, s.left_y[tile], 0)
+        columns = cells_left(&p.x, s.left_x[tile], 0)
+        inside = lines == p.m and columns == p.m and p.x.out_step == 1
         for i in range(vectors):
             for lane in range(per_vector):
-                row = min(strip * p.width + i * per_vector + lane, p.rows - 1)      # lanes without a row repeat the last
-                at[lane] = y_bar + row * plane + s.dest[tile]
-            if s.rows[tile] == p.m and s.columns[tile] == p.m:
-                cotangent(p.m, &at[0], p.out_x, q + i * per_vector, q_step(p))
-                continue
-            for lane in range(per_vector):
-                for line in range(s.rows[tile]):
-                    copy_row(at[lane] + line * p.out_x, s.columns[tile], &whole[16 * lane + 4 * line])
-                at[lane] = &whole[16 * lane]
-            cotangent(p.m, &at[0], 4, q + i * per_vector, q_step(p))
-            memset(&whole[0], 0, per_vector * 16 * sizeof(real))
+                row = min(strip * p.width + i * per_vector + lane, p.rows - 1)      # lanes without one repeat the last
+                at[lane] = y_bar + row * p.out_cells + s.dest[tile]
+                if not inside:
+                    bring_tile(p, at[lane], lines, columns, &whole[16 * lane])
+                    at[lane] = &whole[16 * lane]
+            cotangent(p.m, &at[0], p.y.out_step * p.x.out_size if inside else 4, q + i * per_vector, q_step(p))
         q += p.width
 
 
@@ -110,21 +124,39 @@ cdef inline void sum_tiles(const Plan* p, int64_t first, int64_t stop, int vecto
 cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t strip, int64_t tiles, const real* v,
                         const real* q, real* du, bint add, real* w_bar) noexcept nogil:
     """w_bar of channels first..stop and one strip gets a block's share. Returns whether some value is not finite."""
-    cdef real spare[9 * MAX_WIDTH]
+    cdef real nine[9 * MAX_WIDTH]       # for lanes without a row, and for virtual channels
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
     cdef int64_t c, row, i
     cdef int lane, per_vector = lanes(q), vectors = vectors_of(p, strip, per_vector)
     sum_tiles(p, first, stop, vectors, tiles, v, q, du)
     memset(&zero[0], 0, sizeof(zero))
-    memset(&spare[0], 0, sizeof(spare))
     for c in range(first, stop):
         for i in range(vectors):
             for lane in range(per_vector):
                 row = strip * p.width + i * per_vector + lane
-                to[lane] = w_bar + row * p.w_row + c * p.w_channel if row < p.rows else &spare[9 * lane]
-            filters(p.m, <const real*>du + (c - first) * p.width + i * per_vector, t_step(p), add, &to[0], &zero[0])
+                to[lane] = w_bar + row * p.w_row + c * p.w_channel if p.plain and row < p.rows else &nine[9 * lane]
+            memset(&nine[0], 0, sizeof(nine))
+            filters(p.m, <const real*>du + (c - first) * p.width + i * per_vector, t_step(p), add and p.plain, &to[0],
+                    &zero[0])
+            if not p.plain:
+                spread_filters(p, strip * p.width + i * per_vector, per_vector, c, <const real*>&nine[0], add, w_bar)
     for lane in range(per_vector):
         if zero[lane] != 0:
             return True
     return False
+
+
+cdef inline void spread_filters(const Plan* p, int64_t first, int count, int64_t channel, const real* nine, bint add,
+                                real* w_bar) noexcept nogil:
+    """The cells of a virtual channel's filters, to where the kernels have them."""
+    cdef int64_t cell[9]
+    cdef int64_t block = channel // p.true_channels, row
+    cdef int k
+    filter_cells(p, 0, block, &cell[0])
+    w_bar += (channel - block * p.true_channels) * p.w_channel
+    for row in range(first, min(first + count, p.rows)):
+        for k in range(9):
+            if cell[k] >= 0:
+                w_bar[row * p.w_row + cell[k]] = nine[k] + (w_bar[row * p.w_row + cell[k]] if add else 0)
+        nine += 9

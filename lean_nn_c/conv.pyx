@@ -89,7 +89,7 @@ cdef int conv(const Plan* p, const real* x, const real* w, const real* b, real* 
         return STEP_DONE
     if by_strips(p, CONV):
         status = strips_conv(g, x, w, b, y)
-    if not final(status) and by_winograd(p, m, winograd_pays(g, False)):
+    if not final(status) and by_winograd(p, m, winograd_pays(g, False, m, lanes(x))):
         status = winograd_conv(g, m, x, w, <const real*>NULL, b, y)
     if not final(status) and by_taps(p):
         status = taps_conv(g, x, w, b, y)
@@ -113,7 +113,7 @@ cdef int conv_input(const Plan* p, const real* y_bar, const real* w, real* x_bar
         return STEP_DONE
     if by_strips(p, CONV_INPUT):
         status = strips_conv_input(g, y_bar, w, x_bar)
-    if not final(status) and by_winograd(p, m, winograd_pays(g, True)):
+    if not final(status) and by_winograd(p, m, winograd_pays(g, True, m, lanes(y_bar))):
         status = winograd_conv_input(g, m, y_bar, w, <const real*>NULL, x_bar)
     if not final(status) and by_taps(p):
         status = taps_conv_input(g, y_bar, w, x_bar)
@@ -137,7 +137,7 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
         return STEP_DONE
     if by_strips(p, CONV_WEIGHT):
         status = strips_conv_weight(g, x, y_bar, w_bar)
-    if not final(status) and by_winograd(p, m, winograd_weight_pays(g)):
+    if not final(status) and by_winograd(p, m, winograd_weight_pays(g, m)):
         status = winograd_conv_weight(g, m, x, y_bar, w_bar)
     if not final(status) and by_taps(p):
         status = taps_conv_weight(g, x, y_bar, w_bar)
@@ -225,7 +225,7 @@ cdef int fold_f64(const void* plan, char** at) noexcept nogil:
 cdef int check_winograd(const Geometry* g) except -1:
     if winograd_tile(g, False, 1) == 0:
         raise ValueError(
-            "conv: winograd needs 3 x 3 kernels on two axes, stride 1, dilation 1; got kernel "
+            "conv: winograd needs at most three axes, short kernels, and stride or dilation 1 on the last two; got kernel "
             f"{tuple([g.ker[i] for i in range(g.rank)])}, stride {tuple([g.stride[i] for i in range(g.rank)])}, "
             f"dilation {tuple([g.dil[i] for i in range(g.rank)])}; use algorithm='auto'"
         )

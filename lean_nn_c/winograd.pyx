@@ -1,4 +1,4 @@
-"""Winograd's convolution: 3 x 3 kernels, stride 1, with 2.25 or 4 times fewer multiplications.
+"""Winograd's convolution: 3 x 3 kernels, stride 1, with 2.25 or 4 times fewer multiplications; others as sums of such.
 
 One dimension. Three weights g and m + 2 cells d give m outputs y_i = sum_k d_{i+k} g_k, by 3m multiplications. Take
 any q_0, ..., q_{m-1} as the coefficients of a polynomial, and g as those of another. Their product s = q g has the
@@ -22,7 +22,8 @@ the S points xi is a matrix product of its own,
     T_xi[row, tile] = sum_channel U_xi[row, channel] V_xi[channel, tile],       U = G g G^T,  V = B^T d B.
 
 conv_input is the same with the filters turned by half a turn, rows and channels exchanged and 2 - pad cells of padding.
-conv_weight is the transpose in g: _winograd_weight.pxd.
+conv_weight is the transpose in g: _winograd_weight.pxd. Other kernels, strides, dilations and one or three axes become
+sums over virtual channels, or virtual rows, of 3 x 3 filters: _winograd_plan.pxd. C and O below count these.
 
 Points. m = 2: 0, +-1, oo. m = 4: 0, +-5/8, +-3/2, oo. Rounding errors are magnified by the sizes of A, B and G, which
 grow with the spread of the points' powers: p beside about 1/p keeps them balanced, and pairs +-p share their even and
@@ -58,7 +59,8 @@ from lean_nn_c._geometry cimport Geometry, check_lengths, read_geometry, refuse
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_VECTORS, Plan
+from lean_nn_c._winograd cimport LNN_WINO_VECTORS
+from lean_nn_c._winograd_plan cimport Plan, set_plan
 from lean_nn_c._winograd_steps cimport (
     BLOCK, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, terms_of, u_size, v_block, v_size, v_step,
 )
@@ -72,10 +74,29 @@ cdef enum:
     LIMIT = 6291456         # values of U made at a time when there are many units
 
 
+# --- one copy in the module of what is long and called in several places ---
+
+
+cdef bint planned(Plan* p, const Geometry* g, bint transposed, int m, int64_t width) noexcept nogil:
+    return set_plan(p, g, transposed, m, width)
+
+
+cdef void image_tiles(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* x, real* v, int64_t row,
+                      int64_t step) noexcept nogil:
+    make_v(p, unit, first, stop, x, v, row, step)
+
+
+cdef void filter_panel(const Plan* p, int64_t panel, int64_t block, const real* w, real* u) noexcept nogil:
+    make_u(p, panel, block, w, u)
+
+
+# --- conv and conv_input ---
+
+
 cdef void pack(const Plan* p, int64_t first, int64_t stop, const real* w, real* u, int threads) noexcept nogil:
     cdef int64_t i, blocks = blocks_of(p)
     for i in prange((stop - first) * blocks, schedule="dynamic", num_threads=threads):
-        make_u(p, first + i // blocks, i % blocks, w, u + i * u_size(p))
+        filter_panel(p, first + i // blocks, i % blocks, w, u + i * u_size(p))
 
 
 cdef bint wide_units(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* x,
@@ -85,7 +106,7 @@ cdef bint wide_units(const Plan* p, int64_t unit, int64_t units, int64_t first, 
     cdef bint spoilt = False
     for i in range(units * blocks_of(p)):
         block = i % blocks_of(p)
-        make_v(p, unit + i // blocks_of(p), block * BLOCK, block * BLOCK + terms_of(p, block), x,
+        image_tiles(p, unit + i // blocks_of(p), block * BLOCK, block * BLOCK + terms_of(p, block), x,
                space + i // blocks_of(p) * v_size(p) + v_block(p, block), p.width, v_step(p, block))
     while panel < stop:
         spoilt |= finish(p, unit, units, panel, min(panel + PANELS, stop), <const real*>NULL,
@@ -140,7 +161,7 @@ cdef bint deep_panels(const Plan* p, int64_t unit, int64_t units, int64_t first,
 cdef void deep_v(const Plan* p, int64_t unit, int64_t channel, const real* x, real* v) noexcept nogil:
     """V of a chunk of channels."""
     cdef int64_t block = channel // BLOCK
-    make_v(p, unit, channel, min(channel + CHUNK, p.channels), x,
+    image_tiles(p, unit, channel, min(channel + CHUNK, p.channels), x,
            v + v_block(p, block) + (channel - block * BLOCK) * p.width, p.width, v_step(p, block))
 
 
@@ -179,7 +200,7 @@ cdef void make_vq(const Plan* p, int64_t unit, int64_t part, int64_t place, cons
     """One unit's V of a chunk of channels, or Q of a strip, as the part's number says."""
     cdef int64_t pitch = units_at_once(p) * p.width, chunks = (p.channels + CHUNK - 1) // CHUNK
     if part < chunks:
-        make_v(p, unit, part * CHUNK, min((part + 1) * CHUNK, p.channels), x,
+        image_tiles(p, unit, part * CHUNK, min((part + 1) * CHUNK, p.channels), x,
                v + part * CHUNK * pitch + place * p.width, pitch, wv_step(p))
     else:
         part -= chunks
@@ -211,10 +232,12 @@ cdef int weight_group(const Plan* p, const real* x, const real* y_bar, real* w_b
     return SPOILT if spoilt else DONE
 
 
-cdef int run(Plan* p, const real* x, const real* w, const real* packed, const real* b, real* y) noexcept nogil:
+cdef int run(const Plan* p, int64_t taps, const real* x, const real* w, const real* packed, const real* b,
+             real* y) noexcept nogil:
     """All groups, one after the other."""
-    cdef int64_t group, x_step = p.channels * p.in_y * p.in_x, y_step = p.rows * p.out_y * p.out_x
-    cdef int64_t u_group = panels_of(p) * blocks_of(p) * u_size(p), w_group = p.channels * p.rows * 9
+    cdef int64_t group, x_step = p.true_channels * p.in_cells, y_step = p.true_rows * p.out_cells
+    cdef int64_t u_group = panels_of(p) * blocks_of(p) * u_size(p)
+    cdef int64_t w_group = p.true_channels * p.true_rows * taps
     cdef int status = DONE, threads
     cdef double work = <double>p.tiles * p.points * p.channels * p.rows / 8
     threads = threads_for(<Py_ssize_t>min(work, 1e18))
@@ -232,78 +255,85 @@ cdef int run(Plan* p, const real* x, const real* w, const real* packed, const re
     return status
 
 
-cdef void set_plan(Plan* p, const Geometry* g, bint transposed, int m, int width) noexcept nogil:
-    p.m, p.points, p.flip, p.n, p.groups, p.width = m, (m + 2) * (m + 2), transposed, g.n, g.groups, width
-    if transposed:      # x_bar[u] = sum_k y_bar[u + pad - k] w[k]: turned filters, 2 - pad cells of padding
-        p.channels, p.rows, p.w_row, p.w_channel = g.og, g.cg, 9, 9 * g.cg
-        p.in_y, p.in_x, p.out_y, p.out_x = g.out[0], g.out[1], g.inp[0], g.inp[1]
-        p.pad_y, p.pad_x = 2 - g.pad[0], 2 - g.pad[1]
-    else:
-        p.channels, p.rows, p.w_row, p.w_channel = g.cg, g.og, 9 * g.cg, 9
-        p.in_y, p.in_x, p.out_y, p.out_x = g.inp[0], g.inp[1], g.out[0], g.out[1]
-        p.pad_y, p.pad_x = g.pad[0], g.pad[1]
-    p.tiles_y, p.tiles_x = (p.out_y + m - 1) // m, (p.out_x + m - 1) // m
-    p.tiles = p.n * p.tiles_y * p.tiles_x
-    p.units = (p.tiles + width - 1) // width
+cdef int winograd_tile(const Geometry* g, bint transposed, int per_vector) noexcept nogil:
+    """Outputs of a tile per axis, 4 or 2, whichever takes fewer products; 0 where the algorithm does not apply."""
+    cdef Plan four, two
+    if not planned(&four, g, transposed, 4, per_vector):
+        return 0
+    if not planned(&two, g, transposed, 2, per_vector):
+        return 4
+    return 4 if 36 * four.units < 16 * two.units else 2
 
 
-cdef bint applies(const Geometry* g) noexcept nogil:
+cdef bint common(const Geometry* g) noexcept nogil:
+    """A 3 x 3 kernel with stride 1 and dilation 1."""
     return (g.rank == 2 and g.ker[0] == g.ker[1] == 3 and g.stride[0] == g.stride[1] == 1
             and g.dil[0] == g.dil[1] == 1)
 
 
-cdef int winograd_tile(const Geometry* g, bint transposed, int per_vector) noexcept nogil:
-    """Outputs of a tile per axis, 4 or 2, whichever takes fewer products; 0 where the algorithm does not apply."""
-    cdef Plan four, two
-    if not applies(g):
-        return 0
-    set_plan(&four, g, transposed, 4, per_vector)
-    set_plan(&two, g, transposed, 2, per_vector)
-    return 4 if 36 * four.units < 16 * two.units else 2
+cdef bint saves(const Plan* p, const Geometry* g, double product, double image, double result,
+                double filters) noexcept nogil:
+    """Whether one group costs less than by taps, where a term of a sum costs 1.
+
+    A term of the tiles' products costs `product`, a tile's transforms cost `image` per channel and `result` per row
+    (and point), a filter's `filters`. Measured beside taps on 200 random shapes (one to three axes, kernels of 2 to 9
+    cells, stride 1 and 2, dilation 1 and 2, 4 to 128 channels): of those it takes, the ratio's mean is 1.3 to 1.5.
+    """
+    cdef double tiles = <double>p.units * p.width, pairs = <double>p.channels * p.rows
+    cdef double cost = tiles * p.points * (product * pairs + image * p.channels + result * p.rows) + filters * pairs
+    return 1.1 * cost < <double>g.n * g.outs * g.taps * g.cg * g.og
 
 
-cdef bint winograd_pays(const Geometry* g, bint transposed) noexcept nogil:
+cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector) noexcept nogil:
     """Whether, where it applies, it is faster than taps: the transforms must be few beside the products they save.
 
-    Measured in float with 1 and 8 samples of 3 x 3 to 56 x 56 cells: with 8 channels on both sides it is 1.1 (7 x 7)
-    to 2.2 times as fast, with 64 1.4 to 3; below 8 channels or 7 x 7 outputs the two take turns.
+    3 x 3 kernels were measured in float with 1 and 8 samples of 3 x 3 to 56 x 56 cells: with 8 channels on both sides
+    it is 1.1 (7 x 7) to 2.2 times as fast, with 64 1.4 to 3; below 8 channels or 7 x 7 outputs the two take turns.
     """
-    return min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49
+    cdef Plan p
+    if common(g):
+        return min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49
+    return (m != 0 and planned(&p, g, transposed, m, per_vector)
+            and saves(&p, g, 1.05, 18, 25 if p.x.subs > 1 else 11, 450 if p.plain else 550))
 
 
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
     """The same for conv_weight, where lanes are channels and the way back from dU costs about as much as six tiles."""
     cdef Plan four, two
-    if not applies(g):
+    if not planned(&four, g, False, 4, 1):
         return 0
-    set_plan(&four, g, False, 4, 1)
-    set_plan(&two, g, False, 2, 1)
+    if not planned(&two, g, False, 2, 1):
+        return 4
     return 4 if 36 * (four.tiles + 6) < 16 * (two.tiles + 6) else 2
 
 
-cdef bint winograd_weight_pays(const Geometry* g) noexcept nogil:
+cdef bint winograd_weight_pays(const Geometry* g, int m) noexcept nogil:
     """Whether, where it applies, conv_weight is faster so than by taps.
 
-    Measured in both types with 1 and 8 samples of 4 x 4 to 56 x 56 cells: with 8 channels on both sides it is 1.0 to 2.2
-    times as fast, with 64 1.4 to 2.9; with 3 or 4 on one side the two take turns.
+    3 x 3 kernels were measured in both types with 1 and 8 samples of 4 x 4 to 56 x 56 cells: with 8 channels on both
+    sides it is 1.0 to 2.2 times as fast, with 64 1.4 to 2.9; with 3 or 4 on one side the two take turns.
     """
-    return min(g.cg, g.og) >= 8
+    cdef Plan p
+    if common(g):
+        return min(g.cg, g.og) >= 8
+    return (m != 0 and planned(&p, g, False, m, 1)
+            and saves(&p, g, 1.25, 20, 30 if p.line else 17, 600 if p.plain else 1000))
 
 
 cdef int winograd_conv(const Geometry* g, int m, const real* x, const real* w, const real* packed, const real* b,
                        real* y) noexcept nogil:
     """y by F(m x m, 3 x 3), from the weight w, or from what pack_weights made of it."""
     cdef Plan p
-    set_plan(&p, g, False, m, LNN_WINO_VECTORS * lanes(x))
-    return run(&p, x, w, packed, b, y)
+    planned(&p, g, False, m, LNN_WINO_VECTORS * lanes(x))
+    return run(&p, g.taps, x, w, packed, b, y)
 
 
 cdef int winograd_conv_input(const Geometry* g, int m, const real* y_bar, const real* w, const real* packed,
                              real* x_bar) noexcept nogil:
     """x_bar by the same algorithm."""
     cdef Plan p
-    set_plan(&p, g, True, m, LNN_WINO_VECTORS * lanes(y_bar))
-    return run(&p, y_bar, w, packed, <const real*>NULL, x_bar)
+    planned(&p, g, True, m, LNN_WINO_VECTORS * lanes(y_bar))
+    return run(&p, g.taps, y_bar, w, packed, <const real*>NULL, x_bar)
 
 
 cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
@@ -311,11 +341,11 @@ cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const rea
     cdef Plan p
     cdef int64_t group
     cdef int status = DONE, threads
-    set_plan(&p, g, False, m, LNN_WINO_VECTORS * lanes(x))
+    planned(&p, g, False, m, LNN_WINO_VECTORS * lanes(x))
     threads = threads_for(<Py_ssize_t>min(<double>p.tiles * p.points * p.channels * p.rows / 8, 1e18))
     for group in range(g.groups):
         status = weight_group(&p, x + group * g.cg * g.cells, y_bar + group * g.og * g.outs,
-                              w_bar + group * g.og * g.cg * 9, threads)
+                              w_bar + group * g.og * g.cg * g.taps, threads)
         if status != DONE:
             break
     return status
@@ -331,7 +361,7 @@ cdef int plan_of_weight(Plan* p, int64_t c, int64_t o, int64_t groups, int m, bi
     read_geometry(&g, 0, c, o, groups, (3, 3), (3, 3), (1, 1), (1, 1), (0, 0), (1, 1))
     if <double>c * o > 1e16:
         refuse("sizes overflow")
-    set_plan(p, &g, transposed, m, 1)
+    planned(p, &g, transposed, m, 1)
     return 0
 
 

@@ -231,11 +231,15 @@ def test_precision_turns_it_off():
 
 
 def test_it_says_where_it_does_not_apply():
-    x, w, y = np.zeros(64), np.zeros(9), np.zeros(9)
-    with pytest.raises(ValueError, match=r"winograd needs 3 x 3 .*; got kernel \(3, 3\), stride \(2, 2\)"):
-        kernel.conv(x, w, None, y, 1, 1, 1, 1, (8, 8), (3, 3), (3, 3), (2, 2), (0, 0), (1, 1), "winograd")
+    x, w, y = np.zeros(64), np.zeros(4), np.zeros(9)
+    with pytest.raises(
+        ValueError, match=r"winograd needs at most three axes, .*; got kernel \(2, 2\), stride \(2, 2\)"
+    ):
+        kernel.conv(x, w, None, y, 1, 1, 1, 1, (8, 8), (2, 2), (3, 3), (2, 2), (0, 0), (2, 2), "winograd")
     with pytest.raises(ValueError, match="winograd needs"):
-        kernel.conv_input(y[:6], w[:3], x[:8], 1, 1, 1, 1, (8,), (3,), (6,), (1,), (0,), (1,), "winograd")
+        kernel.conv_input(
+            x[:8], x[:8], x[:8], 1, 8, 8, 8, (1,) * 4, (1,) * 4, (1,) * 4, (1,) * 4, (0,) * 4, (1,) * 4, "winograd"
+        )
 
 
 def test_packing_refuses_what_does_not_fit():

@@ -1,0 +1,271 @@
+"""What Winograd's core computes, axis by axis, and where its tiles lie.
+
+The core knows tiles of m x m outputs that read (m + 2)^2 cells, filters of 3 x 3 cells, and sums over channels. Many
+more convolutions than those with 3 x 3 kernels are such sums, if channels and rows may be virtual. On one axis:
+
+- A kernel of more than three cells is cut into blocks of three; (block, channel) is a virtual channel, whose
+  source begins three cells later: 5 x 5 takes four blocks, 9 multiplications per output instead of 25. Cells that
+  the last block lacks are zeros of the filter.
+- Dilation d: outputs p = d*j + b read cells of the same residue. Each b < d is an image of its own.
+- Stride s of conv: tap k = s*e + r reads cell s*(p + e) + r - pad. Each residue r < s is a virtual channel with taps e.
+- Stride s of conv_input: outputs u = s*j + a gather from y_bar[j + q - e], where u + pad = s*(j + q) + r, k = s*e + r.
+  Each a < s is a virtual row of outputs, one in s cells; all of them read the same tiles of y_bar.
+- An axis before the last two has blocks of one cell and tiles of one output: no points, only virtual channels.
+- If there is one axis alone, nine taps k = 3*k1 + k0 are a 3 x 3 filter: tile cell (i1, i0) is cell 3*i1 + i0 of the
+  line, which gives 13 outputs 3*j1 + j0 from 36 multiplications: 2.8 per output instead of 9.
+
+So the axis has `blocks` of `len` taps, a table of which tap of the kernel stands where (for each virtual row), and
+source cell  in_step*(j + i) + sub + shift[block],  result cell  out_step*j + sub + phase.
+"""
+
+from libc.stdint cimport int64_t
+
+from lean_nn_c._geometry cimport Geometry, ceil_div, clip
+from lean_nn_c._winograd cimport LNN_WINO_VECTORS
+
+cdef enum:
+    MAX_WIDTH = 32              # tiles of a unit, at most (64-byte vectors of floats)
+    MAX_PITCH = 8 * 32 + 8      # cells of a row of patches
+    MAX_BLOCKS = 6              # of one axis
+    MAX_PHASES = 3
+    MAX_TAPS = 54               # MAX_BLOCKS blocks of nine
+
+
+cdef struct Axis:
+    int64_t in_size, out_size
+    int64_t m, len              # outputs of a tile; taps of a block
+    int64_t tiles               # of one image
+    int64_t in_step, out_step, subs, phases, blocks
+    int64_t shift[MAX_BLOCKS]
+    int tap[MAX_PHASES][MAX_TAPS]       # cell of the kernel, or -1; a block's after the other's
+
+
+cdef struct Plan:
+    int m                       # of the transforms: 4 or 2
+    int points                  # (m + 2)^2
+    bint flip                   # a plain 3 x 3 filter is read turned by half a turn
+    bint plain                  # filters are 3 x 3 cells as they lie in memory
+    bint line                   # one axis alone
+    Axis z, y, x
+    int64_t n, groups
+    int64_t true_channels, true_rows    # of one group
+    int64_t channels, rows      # virtual: (block, channel), summed over; (phase, row), produced
+    int64_t in_cells, out_cells # of one channel
+    int64_t tiles, units
+    int64_t width               # tiles of a unit
+    int64_t w_row, w_channel, w_y, w_z  # steps of the weight
+
+
+cdef struct Run:                # neighbouring tiles, which read one patch
+    int64_t source, place       # first cell: in the image (of channel 0), in the row of patches
+    int64_t rows, columns       # cells that exist
+
+
+cdef struct Tiles:              # of one unit
+    int count, vectors, runs
+    Run run[MAX_WIDTH]
+    int64_t cell[MAX_WIDTH]     # a tile's place in the row of patches
+    int64_t dest[MAX_WIDTH]     # and in the output (of row 0)
+    int64_t left_z[MAX_WIDTH]   # cells from there to the edge
+    int64_t left_y[MAX_WIDTH]
+    int64_t left_x[MAX_WIDTH]
+
+
+# --- one axis ---
+
+
+cdef inline bint forward_axis(Axis* a, const Geometry* g, int i) noexcept nogil:
+    """Of conv and conv_weight. Returns whether the tables hold it."""
+    cdef int64_t ker = g.ker[i], s = g.stride[i], d = g.dil[i], r, block
+    cdef int64_t residues = s if a.len > 1 else 1, gap = s if residues > 1 else d
+    cdef int k
+    if residues > 1 and d > 1:
+        return False
+    a.in_size, a.out_size, a.phases, a.blocks = g.inp[i], g.out[i], 1, 0
+    a.out_step = a.subs = d if a.len > 1 and s == 1 else 1
+    a.in_step = d if a.len > 1 and s == 1 else s
+    for r in range(min(residues, ker)):
+        for block in range(ceil_div(ceil_div(ker - r, residues), a.len)):
+            if a.blocks == MAX_BLOCKS:
+                return False
+            a.shift[a.blocks] = gap * a.len * block + r - g.pad[i]
+            for k in range(a.len):
+                a.tap[0][a.blocks * a.len + k] = cell_of(residues * (a.len * block + k) + r, ker)
+            a.blocks += 1
+    return True
+
+
+cdef inline int cell_of(int64_t k, int64_t ker) noexcept nogil:
+    return <int>k if 0 <= k < ker else -1
+
+
+cdef inline bint transposed_axis(Axis* a, const Geometry* g, int i) noexcept nogil:
+    """Of conv_input; with stride 1 a turned kernel, whose first cell reads y_bar[u + pad - d*(ker - 1)]."""
+    cdef int64_t ker = g.ker[i], s = g.stride[i], d = g.dil[i], low = 0, taps = ker, k, phase, first
+    if s > 1 and d > 1 or s > MAX_PHASES:
+        return False
+    a.in_size, a.out_size, a.phases = g.out[i], g.inp[i], s
+    a.in_step = a.out_step = a.subs = d if a.len > 1 else 1
+    if s > 1:
+        a.out_step = s
+        low = g.pad[i] // s
+        for phase in range(s):
+            low = min(low, (phase + g.pad[i]) // s - ceil_div(ker - (phase + g.pad[i]) % s, s) + 1)
+        taps = (s - 1 + g.pad[i]) // s - low + 1
+    a.blocks = ceil_div(taps, a.len)
+    if a.blocks > MAX_BLOCKS:
+        return False
+    for k in range(a.blocks):
+        a.shift[k] = (low if s > 1 else g.pad[i] - d * (ker - 1)) + d * a.len * k
+    for k in range(a.blocks * a.len):
+        for phase in range(s):
+            first = (phase + g.pad[i]) // s - low       # where tap r of this phase stands, before it those of larger e
+            a.tap[phase][k] = cell_of(s * (first - k) + (phase + g.pad[i]) % s if s > 1 else ker - 1 - k, ker)
+    return True
+
+
+cdef inline bint set_axis(Axis* a, const Geometry* g, int i, bint transposed, int64_t m, int64_t len) noexcept nogil:
+    """Axis i of the geometry, or one cell if i < 0."""
+    a.m, a.len = m, len
+    if i < 0:
+        a.in_size = a.out_size = a.in_step = a.out_step = a.subs = a.phases = a.blocks = 1
+        a.shift[0] = 0
+        a.tap[0][0] = 0
+    elif not (transposed_axis(a, g, i) if transposed else forward_axis(a, g, i)):
+        return False
+    a.tiles = ceil_div(ceil_div(a.out_size, a.out_step), m)
+    return True
+
+
+# --- the whole ---
+
+
+cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int m, int64_t width) noexcept nogil:
+    """Returns whether the algorithm applies: one to three axes, stride or dilation 1 on each of the last two."""
+    cdef int last = g.rank - 1
+    p.line = g.rank == 1
+    if g.rank > 3 or p.line and m == 2:
+        return False
+    p.m, p.points, p.flip, p.n, p.groups, p.width = m, (m + 2) * (m + 2), transposed, g.n, g.groups, width
+    if not set_axis(&p.z, g, last - 2, transposed, 1, 1):
+        return False
+    if not set_axis(&p.y, g, last - 1, transposed, 1 if p.line else m, 1 if p.line else 3):
+        return False
+    if not set_axis(&p.x, g, last, transposed, 13 if p.line else m, 9 if p.line else 3):
+        return False
+    p.w_y = g.ker[last]
+    p.w_z = g.ker[last] * g.ker[last - 1] if last > 0 else 1
+    p.true_channels, p.true_rows, p.w_row, p.w_channel = g.cg, g.og, g.taps * g.cg, g.taps
+    p.in_cells, p.out_cells = g.cells, g.outs
+    if transposed:
+        p.true_channels, p.true_rows, p.w_row, p.w_channel = g.og, g.cg, g.taps, g.taps * g.cg
+        p.in_cells, p.out_cells = g.outs, g.cells
+    p.channels = p.true_channels * p.z.blocks * p.y.blocks * p.x.blocks
+    p.rows = p.true_rows * p.z.phases * p.y.phases * p.x.phases
+    p.plain = (g.taps == 9 and p.channels == p.true_channels and p.rows == p.true_rows
+               and (p.line or g.ker[last - 1] == 3 == g.ker[last]))
+    p.tiles = p.n * p.z.tiles * p.y.subs * p.x.subs * p.y.tiles * p.x.tiles
+    p.units = (p.tiles + width - 1) // width
+    return True
+
+
+cdef inline void filter_cells(const Plan* p, int64_t phase, int64_t block, int64_t* cell) noexcept nogil:
+    """Offsets in the kernel of the nine cells of a virtual row's filter in a block, or -1."""
+    cdef int64_t i, j
+    cdef int64_t z = p.z.tap[phase // (p.y.phases * p.x.phases)][block // (p.y.blocks * p.x.blocks)]
+    cdef const int* y = &p.y.tap[phase // p.x.phases % p.y.phases][block // p.x.blocks % p.y.blocks * p.y.len]
+    cdef const int* x = &p.x.tap[phase % p.x.phases][block % p.x.blocks * p.x.len]
+    for i in range(3):
+        for j in range(3):
+            if p.line:
+                cell[3 * i + j] = x[3 * i + j]
+            elif z < 0 or y[i] < 0 or x[j] < 0:
+                cell[3 * i + j] = -1
+            else:
+                cell[3 * i + j] = z * p.w_z + y[i] * p.w_y + x[j]
+
+
+# --- tiles, numbered by (sample, z, residues y, x, tile y, x) ---
+
+
+cdef inline int64_t patch_pitch(const Plan* p) noexcept nogil:
+    """Between the lines of a tile, in the row of patches."""
+    return 3 if p.line else p.width * (p.m + 4) + 8
+
+
+cdef inline int64_t in_row(const Plan* p, int64_t tile, int64_t stop) noexcept nogil:
+    """How many tiles from this one on, and before `stop`, are neighbours in a row."""
+    return min(p.x.tiles - tile % p.x.tiles, stop - tile)
+
+
+cdef inline int64_t start_y(const Plan* p, int64_t tile, int64_t step) noexcept nogil:
+    """First line of a tile, in the source or the result, whose neighbouring lines are `step` apart."""
+    return tile // p.x.tiles % p.y.tiles * p.y.m * step + tile // (p.x.tiles * p.y.tiles * p.x.subs) % p.y.subs
+
+
+cdef inline int64_t start_x(const Plan* p, int64_t tile, int64_t step) noexcept nogil:
+    return tile % p.x.tiles * p.x.m * step + tile // (p.x.tiles * p.y.tiles) % p.x.subs
+
+
+cdef inline void count_tiles(const Plan* p, int64_t unit, Tiles* s) noexcept nogil:
+    s.count = <int>min(p.width, p.tiles - unit * p.width)
+    s.vectors = <int>((s.count * LNN_WINO_VECTORS + p.width - 1) // p.width)
+
+
+cdef inline void cut(const Plan* p, int64_t unit, int64_t block, Tiles* s) noexcept nogil:
+    """Where the tiles of a unit come from, for the virtual channels of one block."""
+    cdef int64_t per_image = p.y.tiles * p.x.tiles * p.y.subs * p.x.subs, first = 0, place = 0, tile, count, i
+    cdef int64_t z, y, x, low_y, high_y, low_x, high_x, lines = p.y.m + p.y.len - 1, cells
+    cdef Run* r
+    count_tiles(p, unit, s)
+    s.runs = 0
+    while first < s.count:
+        tile = unit * p.width + first
+        count = in_row(p, tile, unit * p.width + s.count)
+        cells = count * p.x.m + p.x.len - 1
+        z = tile // per_image % p.z.tiles * p.z.in_step + p.z.shift[block // (p.y.blocks * p.x.blocks)]
+        y = start_y(p, tile, p.y.in_step) + p.y.shift[block // p.x.blocks % p.y.blocks]
+        x = start_x(p, tile, p.x.in_step) + p.x.shift[block % p.x.blocks]
+        low_y = clip(ceil_div(-y, p.y.in_step), 0, lines)
+        high_y = clip(ceil_div(p.y.in_size - y, p.y.in_step), low_y, lines)
+        low_x = clip(ceil_div(-x, p.x.in_step), 0, cells)
+        high_x = clip(ceil_div(p.x.in_size - x, p.x.in_step), low_x, cells)
+        r = &s.run[s.runs]
+        r.rows, r.columns, r.source, r.place = high_y - low_y, high_x - low_x, 0, 0
+        if not 0 <= z < p.z.in_size or r.columns == 0:      # wholly in the padding
+            r.rows = 0
+        if r.rows:
+            r.source = (tile // (per_image * p.z.tiles) * p.groups * p.true_channels * p.in_cells
+                        + (z * p.y.in_size + y + low_y * p.y.in_step) * p.x.in_size + x + low_x * p.x.in_step)
+            r.place = place + low_y * patch_pitch(p) + low_x
+        for i in range(count):
+            s.cell[first + i] = place + i * p.x.m
+        place += count * p.x.m + (12 if p.line else 4)
+        first += count
+        s.runs += 1
+    for i in range(s.count, p.width):           # lanes without a tile: computed on what is there, never stored
+        s.cell[i] = 0
+
+
+cdef inline void place_tiles(const Plan* p, int64_t unit, Tiles* s) noexcept nogil:
+    """Where the results of a unit's tiles go, in row 0 and phase 0."""
+    cdef int64_t per_image = p.y.tiles * p.x.tiles * p.y.subs * p.x.subs, tile, i, z, y, x
+    count_tiles(p, unit, s)
+    for i in range(p.width):
+        s.dest[i] = s.left_z[i] = s.left_y[i] = s.left_x[i] = 0
+        if i >= s.count:
+            continue
+        tile = unit * p.width + i
+        y = start_y(p, tile, p.y.out_step)
+        x = start_x(p, tile, p.x.out_step)
+        z = tile // per_image % p.z.tiles * p.z.out_step
+        s.left_z[i] = p.z.out_size - z
+        s.left_y[i] = p.y.out_size - y
+        s.left_x[i] = p.x.out_size - x
+        s.dest[i] = (tile // (per_image * p.z.tiles) * p.groups * p.true_rows * p.out_cells
+                     + (z * p.y.out_size + y) * p.x.out_size + x)
+
+
+cdef inline int64_t cells_left(const Axis* a, int64_t left, int64_t phase) noexcept nogil:
+    """Outputs of a tile that exist."""
+    return clip(ceil_div(left - phase, a.out_step), 0, a.m)

@@ -1,0 +1,170 @@
+"""Winograd's algorithm beyond 3 x 3: large kernels, strides, dilation, one axis and three, by virtual channels and rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import conv_calls as kernel
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lean_nn.precision import set_precision
+from lean_nn_c import threads
+
+DTYPES = (np.float32, np.float64)
+
+
+@dataclass(frozen=True)
+class Case:
+    n: int
+    c: int
+    o: int
+    spatial: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int = 1
+
+    @property
+    def out(self):
+        axes = zip(self.spatial, self.kernel, self.stride, self.pads, self.dilation, strict=True)
+        return tuple((i + a + b - d * (k - 1) - 1) // s + 1 for i, k, s, (a, b), d in axes)
+
+    def data(self, dtype):
+        rng = np.random.default_rng(0)
+        sizes = (
+            self.n * self.c * prod(self.spatial),
+            self.o * self.c // self.groups * prod(self.kernel),
+            self.n * self.o * prod(self.out),
+            self.o,
+        )
+        return [rng.standard_normal(size).astype(dtype) for size in sizes]
+
+    def run(self, x, w, y, b, algorithm):
+        """conv, conv_input and conv_weight; results start as NaN, so that an unwritten cell shows."""
+        before = tuple(a for a, _ in self.pads)
+        args = (
+            self.n,
+            self.c,
+            self.o,
+            self.groups,
+            self.spatial,
+            self.kernel,
+            self.out,
+            self.stride,
+            before,
+            self.dilation,
+        )
+        out, x_bar, w_bar = (np.full_like(a, np.nan) for a in (y, x, w))
+        kernel.conv(x, w, b, out, *args, algorithm)
+        kernel.conv_input(y, w, x_bar, *args, algorithm)
+        kernel.conv_weight(x, y, w_bar, *args, algorithm)
+        return out, x_bar, w_bar
+
+
+def case(n, c, o, size, ker, stride=1, pad=0, dilation=1, rank=2):
+    return Case(n, c, o, (size,) * rank, (ker,) * rank, (stride,) * rank, ((pad, pad),) * rank, (dilation,) * rank)
+
+
+LARGE = [
+    case(1, 32, 64, 64, 4, 2, 1),  # transposed convolution: 2 x 2 phases of outputs
+    case(1, 16, 24, 20, 5, 1, 2),
+    case(2, 17, 9, 15, 7, 1, 3),
+    case(1, 16, 16, 19, 5, 2, 2),
+    case(1, 24, 16, 25, 3, 1, 2, 2),
+    case(1, 16, 20, 9, 3, 1, 1, rank=3),
+    case(1, 8, 16, 10, 4, 2, 1, rank=3),
+    case(2, 24, 20, 300, 9, 1, 4, rank=1),
+    case(1, 16, 16, 200, 15, 1, 7, rank=1),
+    case(1, 16, 16, 200, 9, 1, 8, 2, rank=1),
+    Case(1, 8, 12, (17, 30), (1, 7), (1, 1), ((0, 0), (3, 3)), (1, 1), 2),
+]
+
+
+@st.composite
+def cases(draw):
+    """One to three axes; on the last two, stride or dilation is 1."""
+    rank = draw(st.integers(1, 3))
+    longest = {1: 20, 2: 7, 3: 4}[rank]
+    groups = draw(st.integers(1, 2))
+    c, o = (groups * draw(st.sampled_from((0, 1, 3, 8, 17))) for _ in range(2))
+    axes = []
+    for axis in range(rank):
+        ker, (s, d) = draw(st.integers(1, longest)), draw(st.sampled_from(((1, 1), (2, 1), (3, 1), (1, 2), (1, 3))))
+        before, after = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+        least = max(1, d * (ker - 1) + 1 - before - after)
+        size = draw(st.integers(least, least + (60 if rank == 1 else 25 if axis else 5)))
+        axes.append((size, ker, s, (before, after), d))
+    return Case(draw(st.integers(0, 3)), c, o, *zip(*axes, strict=True), groups)
+
+
+@given(cases(), st.sampled_from(DTYPES), st.integers(1, 3))
+@settings(max_examples=300, deadline=None)
+def test_any_geometry(case, dtype, count):
+    """Close to the definition: 2,000 roundings of the size of a result, where the bound allows more."""
+    before = threads.get_num_threads()
+    threads.set_num_threads(count)
+    arrays = case.data(dtype)
+    try:
+        got = case.run(*arrays, "winograd")
+    finally:
+        threads.set_num_threads(before)
+    wants = case.run(*(a.astype(np.float64) for a in arrays), "direct")
+    for a, want in zip(got, wants, strict=True):
+        assert np.all(abs(a - want) <= 1000 * np.finfo(dtype).eps * (1 + abs(want).max(initial=0)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", LARGE, ids=str)
+def test_same_bits_for_any_number_of_threads(case, dtype):
+    arrays, before, results = case.data(dtype), threads.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 7):
+            threads.set_num_threads(count)
+            results.append([a.tobytes() for a in case.run(*arrays, "winograd")])
+    finally:
+        threads.set_num_threads(before)
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("case", LARGE[:-1], ids=str)
+def test_error_within_five_times_the_classical(case):
+    """Not so for the last: a single row of taps is mostly zeros as a 3 x 3 filter; there it does not pay either."""
+    arrays = case.data(np.float32)
+    wants = case.run(*(a.astype(np.float64) for a in arrays), "direct")
+    fast, classical = case.run(*arrays, "winograd"), case.run(*arrays, "taps")
+    for a, b, want in zip(fast, classical, wants, strict=True):
+        assert np.sqrt(np.mean((a - want) ** 2)) < 5 * np.sqrt(np.mean((b - want) ** 2))
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e38])
+@pytest.mark.parametrize("case", LARGE, ids=str)
+def test_what_is_not_finite_is_computed_again(case, value):
+    for place in (0, 1, 2):
+        arrays = case.data(np.float32)
+        arrays[place][0] = value
+        with np.errstate(all="ignore"):
+            for got, want in zip(case.run(*arrays, "winograd"), case.run(*arrays, "direct"), strict=True):
+                assert (np.isfinite(got) == np.isfinite(want)).all()
+                assert (np.isnan(got) == np.isnan(want)).all()
+
+
+def test_auto_takes_it_where_it_pays_and_fast_is_allowed():
+    shape = case(1, 64, 64, 28, 5, 1, 2)
+    arrays = shape.data(np.float32)
+    fast, classical = ([a.tobytes() for a in shape.run(*arrays, name)] for name in ("winograd", "taps"))
+    assert [a.tobytes() for a in shape.run(*arrays, "auto")] == fast
+    try:
+        set_precision("exact")
+        assert [a.tobytes() for a in shape.run(*arrays, "auto")] == classical
+    finally:
+        set_precision("fast")
+    pointwise = case(1, 64, 64, 28, 1)
+    arrays = pointwise.data(np.float32)
+    assert [a.tobytes() for a in pointwise.run(*arrays, "auto")] == [
+        a.tobytes() for a in pointwise.run(*arrays, "taps")
+    ]
