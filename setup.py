@@ -46,14 +46,14 @@ DIRECTIVES = {
 }
 # No -ffast-math: NaN, infinities and the order of sums are part of what the kernels promise.
 # The wheel stays under 2 MB: -O2 with loops vectorised by default; -O3 for the loops that it makes faster, on the level
-# that most machines have (v3); small code for what is not a hot loop, for the machines from before 2013 (v2), and for the
-# memory-bound kernels of v4, whose plain loops are half the size and vectorised all the same.
+# that most machines have (v3); small code for what is not a hot loop and for the machines from before 2013 (v2). Wider
+# vectors help where arithmetic is the bound: v4 is built for products only, and takes the other kernels from v3.
 PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight")}
 COLD = {"_cyutility", "build_info", "executor", "index", "move", "precision", "step", "threads"}
-COLD |= {f"x86_64_v4.{name}" for name in ("conv", "elementwise", "pool_smooth", "reduce")}
+PRODUCTS = {"conv", "direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:
     COMPILE_ARGS += ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
@@ -81,7 +81,8 @@ def isa_levels() -> dict[str, list[str]]:
     unknown = set(chosen.split(",")) - set(ISAS)
     if unknown:
         raise SystemExit(f"LEAN_NN_BUILD_ISA: unknown {sorted(unknown)}; choose from {sorted(ISAS)}")
-    return {name: ISAS[name] for name in chosen.split(",")}
+    needed = {"x86_64_v3"} if "x86_64_v4" in chosen.split(",") else set()
+    return {name: flags for name, flags in ISAS.items() if name in needed.union(chosen.split(","))}
 
 
 def openmp_works(compiler: str) -> bool:
@@ -135,6 +136,8 @@ def extensions() -> list[Extension]:
             result.append(extension(name, source, []))
             continue
         for isa, flags in isa_levels().items():
+            if isa == "x86_64_v4" and name not in PRODUCTS:
+                continue
             # a copy per level: object files are named after their source
             copy = Path(source).parent / isa / f"{name}.c"
             copy.parent.mkdir(parents=True, exist_ok=True)
