@@ -77,6 +77,11 @@ cdef struct CoverCursor:
     int64_t at[MAX_RANK]
 
 
+cdef inline size_t unused(const Windows* w) noexcept nogil:
+    """Bytes at the end of `w` behind its last axis."""
+    return (MAX_RANK - w.rank) * sizeof(Axis)
+
+
 cdef inline const int64_t* head(const int64_t[::1] values) noexcept nogil:
     return &values[0] if values.shape[0] else NULL
 

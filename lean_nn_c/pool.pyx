@@ -13,7 +13,8 @@ from libc.stdint cimport INT32_MAX, int64_t
 
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
-    Axis, Band, RowCursor, Windows, list_rows, next_row, planes_of, start_band, start_rows, whole,
+    Axis, Band, RowCursor, Windows, list_rows, next_row, planes_of, start_band, start_rows, unused,
+    whole,
 )
 from lean_nn_c.step cimport STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
@@ -126,9 +127,9 @@ cdef void max_planes(const real* x, real* y, int64_t* idx, const Windows* w, int
 
 
 cdef struct Plan:
-    Windows w
     int64_t planes, windows
     bint places                          # whether the winners are wanted
+    Windows w                            # last: a step keeps only the axes there are
 
 
 cdef int run(const void* plan, char** at, real unused) noexcept nogil:
@@ -161,7 +162,7 @@ def max_step(
     cdef tuple sizes = (item * cells, item * windows)
     if places:
         sizes += (8 * windows,)
-    return make_step("max_pool", run_f64 if wide else run_f32, &p, sizeof(p), sizes, 2 if places else 1,
+    return make_step("max_pool", run_f64 if wide else run_f32, &p, sizeof(p) - unused(&p.w), sizes, 2 if places else 1,
                      (axes, outputs, inputs))
 
 

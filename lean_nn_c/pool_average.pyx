@@ -13,7 +13,7 @@ from libc.stdint cimport int64_t
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
     Axis, Band, Cover, CoverCursor, RowCursor, Windows, filled, list_rows, next_cover, next_row, planes_of, seek,
-    start_band, start_cover, start_rows, whole,
+    start_band, start_cover, start_rows, unused, whole,
 )
 from lean_nn_c.step cimport STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
@@ -322,9 +322,9 @@ cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_
 
 
 cdef struct Plan:
-    Windows w
     Divisor by
     int64_t planes, cells, windows
+    Windows w                            # last: a step keeps only the axes there are
 
 
 cdef int average(const void* plan, char** at, real unused) noexcept nogil:
@@ -371,7 +371,7 @@ def average_step(
     p.planes = planes_of(&p.w, axes, outputs, inputs, cells, windows)
     p.cells, p.windows = cells, windows
     if transposed:
-        return make_step("avg_pool_transpose", spread_f64 if wide else spread_f32, &p, sizeof(p),
+        return make_step("avg_pool_transpose", spread_f64 if wide else spread_f32, &p, sizeof(p) - unused(&p.w),
                          (item * windows, item * cells), 1, (axes, outputs, inputs))
-    return make_step("avg_pool", average_f64 if wide else average_f32, &p, sizeof(p),
+    return make_step("avg_pool", average_f64 if wide else average_f32, &p, sizeof(p) - unused(&p.w),
                      (item * cells, item * windows), 1, (axes, outputs, inputs))

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.backend.cpu import STEPS
 from lean_nn.backend.cpu_linear import matmul
 from lean_nn.primitive import Aval
 from lean_nn.window import conv_spatial
@@ -48,7 +49,7 @@ def algorithm(name: str) -> Iterator[None]:
         _chosen.reset(token)
 
 
-@lru_cache(1024)
+@lru_cache(STEPS)
 def _step(
     name: str, wide: bool, bias: bool, x: Ints, w: Ints, y: Ints, stride: Ints, padding: Pairs, dilation: Ints, groups: int,
     by: str,

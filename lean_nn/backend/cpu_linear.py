@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.backend.cpu import STEPS
 from lean_nn.primitive import Aval
 from lean_nn_c import gemm
 from lean_nn_c.step import Step
@@ -26,7 +27,7 @@ def _steps(shape: Shape, rank: int) -> Shape:
     return tuple(steps)
 
 
-@lru_cache(1024)
+@lru_cache(STEPS)
 def _step(wide: bool, a: Shape, b: Shape, out: Shape, ta: bool, tb: bool) -> Step:
     """The kernel for factors and result of these shapes."""
     batch = out[:-2]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.backend.cpu import STEPS
 from lean_nn.primitive import Aval
 from lean_nn.spec.geometry import check_beta
 from lean_nn.window import Bins, Window
@@ -33,7 +34,7 @@ def _lengths(shape: Shape, window: Window | Bins) -> tuple[int, int]:
     return planes * prod(shape[2:]), planes * prod(window.out_spatial(shape[2:]))
 
 
-@lru_cache(1024)
+@lru_cache(STEPS)
 def _max_step(wide: bool, places: bool, shape: Shape, window: Window | Bins) -> Step:
     return pool.max_step(wide, places, *_lengths(shape, window), *window.packed(shape[2:]))
 
@@ -68,7 +69,7 @@ def _divisor(count_include_pad: bool, divisor_override: int | None) -> tuple[int
         return GIVEN, float("inf")
 
 
-@lru_cache(1024)
+@lru_cache(STEPS)
 def _average_step(
     wide: bool, transposed: bool, shape: Shape, window: Window | Bins, count_include_pad: bool = True,
     divisor_override: int | None = None,
