@@ -1,7 +1,8 @@
 /* Optimiser updates for one number type, included by elementwise.h: each element is read once, changed, written once.
  *
  * in[0] is the parameter, in[1] its gradient, in[2], … the optimiser's own arrays (slots); out[0] is the new parameter
- * and out[1], … the new slots. An element depends on the same element alone, so an output may be an input. `c` holds the
+ * and out[1], … the new slots. An element depends on the same element alone, and
+ * all of them are read before any is written, so an output may be any of the inputs. `c` holds the
  * numbers of the rule, worked out once per call in double (lean_nn/ops/optim.py names them in this order):
  * c[0] = the step's length, c[1] = weight decay, c[2] = ±1, the direction of the gradient; the rest is the rule's own. */
 
@@ -71,13 +72,13 @@ UPDATE(rmsprop, SQUARES EACH(PLAIN_SQUARE p_new[i] = x - rate * way;))
 
 UPDATE(rmsprop_momentum, SQUARES
     const real *b = IN(3); real *b_new = OUT(2); const real more = N(6);
-    EACH(PLAIN_SQUARE const real w = more * b[i] + way; b_new[i] = w; p_new[i] = x - rate * w;))
+    EACH(const real old = b[i]; PLAIN_SQUARE const real w = more * old + way; b_new[i] = w; p_new[i] = x - rate * w;))
 
 UPDATE(rmsprop_centered, SQUARES CENTRE EACH(CENTRED p_new[i] = x - rate * way;))
 
 UPDATE(rmsprop_centered_momentum, SQUARES CENTRE
     const real *b = IN(4); real *b_new = OUT(3); const real more = N(6);
-    EACH(CENTRED const real w = more * b[i] + way; b_new[i] = w; p_new[i] = x - rate * w;))
+    EACH(const real old = b[i]; CENTRED const real w = more * old + way; b_new[i] = w; p_new[i] = x - rate * w;))
 
 UPDATE(adagrad,
     const real *v = IN(2); real *v_new = OUT(1); const real eps = N(3);

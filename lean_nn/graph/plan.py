@@ -163,6 +163,9 @@ class _Planner:
             if node.prim.name != "concat" or prod(self.graph.avals[node.outputs[0]].shape[: node.params["axis"]]) != 1:
                 continue
             whole, base = self.look[node.outputs[0]]
+            place = self.roots[whole].place
+            if place is not None and place.kind == "input":
+                continue  # an update: its place is free at the concat, but not yet where the parts are made
             parts = [self.look[value] for value in node.inputs]
             if not all(self._can_join(part, value, i) for part, value in zip(parts, node.inputs, strict=True)):
                 continue

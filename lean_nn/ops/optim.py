@@ -101,7 +101,7 @@ def _rule(name: str, slots: int, numbers: Callable[..., Numbers]) -> Primitive:
         kernel(tuple(full), out if slots else (out,), numbers(lr.item(), step.item(), **params))
 
     return primitive(op, abstract=abstract, spec=spec, cpu=cpu, differentiable_out=(True,) * (slots + 1),
-                     accuracy=Within(_bound(name)))  # fmt: skip
+                     accuracy=Within(_bound(name)), pointwise=())  # fmt: skip
 
 
 sgd: Primitive = _rule("sgd", 0, _plain)
