@@ -222,10 +222,10 @@ cdef int fold_f64(const void* plan, char** at) noexcept nogil:
     return fold(<const Plan*>plan, <const double*>at[0], <double*>at[1])
 
 
-cdef int check_winograd(const Geometry* g) except -1:
-    if winograd_tile(g, False, 1) == 0:
+cdef int check_winograd(const Geometry* g, str name) except -1:
+    if (winograd_weight_tile(g) if name == "conv_weight" else winograd_tile(g, name == "conv_input", 1)) == 0:
         raise ValueError(
-            "conv: winograd needs at most three axes, short kernels, and stride or dilation 1 on the last two; got kernel "
+            f"{name}: winograd needs at most three axes, short kernels, and stride or dilation 1 on the last two; got kernel "
             f"{tuple([g.ker[i] for i in range(g.rank)])}, stride {tuple([g.stride[i] for i in range(g.rank)])}, "
             f"dilation {tuple([g.dil[i] for i in range(g.rank)])}; use algorithm='auto'"
         )
@@ -247,7 +247,7 @@ def step(
     p.by, p.bias = ALGORITHMS[algorithm], bias
     read_geometry(&p.g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
     if p.by == WINOGRAD:
-        check_winograd(&p.g)
+        check_winograd(&p.g, name)
     check_elements(&p.g)
     x, w, y = item * n * c * p.g.cells, item * o * p.g.cg * p.g.taps, item * n * o * p.g.outs
     if name == "conv":
