@@ -5,10 +5,11 @@ that go into it; an eager training step asks for the same sizes again and again.
 live in blocks taken from the system by `mmap`, and a block whose array has died waits in a small table for the
 next array of its size.
 
-Waiting memory is bounded: never more than FLOOR or than what was alive at the recent peak, whichever is more.
-The peak is forgotten a little with every array, more so when its block has to be taken anew, so that a program
-whose shapes change gives back what it no longer uses. Blocks go back to the system oldest first, by `munmap`, so that "given back"
-means given back. Sizes are rounded up to one of eight steps between powers of two, so that nearly equal shapes
+Waiting memory is bounded: never more than FLOOR or than one and a half times what was alive at the recent peak,
+whichever is more (half as much again because sizes have their peaks at different times). Recent is this window of arrays
+and the one before; a window is as long as several training steps, and a block that has to be taken anew counts for
+many arrays, so that a program whose shapes change gives back what it no longer uses. Blocks go back to the system
+oldest first, by `munmap`, so that "given back" means given back. Sizes are rounded up to one of eight steps between powers of two, so that nearly equal shapes
 share blocks. Everything here runs under the GIL.
 """
 
@@ -47,6 +48,8 @@ cdef enum:
     HUGE = 4194304          # bytes from which large pages pay
     PLACES = 256            # blocks that may wait
     FLOOR = 33554432        # bytes that may always wait
+    WINDOW = 4096           # arrays over which a peak is looked for
+    ANEW = 64               # arrays that one with a fresh block counts for
 
 
 cdef struct Waiting:
@@ -58,7 +61,9 @@ cdef struct Waiting:
 cdef Waiting table[PLACES]
 cdef int waiting = 0
 cdef uint64_t clock = 0
-cdef size_t alive_bytes = 0, waiting_bytes = 0, peak_bytes = 0
+cdef size_t alive_bytes = 0, waiting_bytes = 0
+cdef size_t peak = 0, peak_before = 0    # of this window, of the last one
+cdef int seen = 0                        # arrays of this window
 memset(table, 0, sizeof(table))
 
 
@@ -87,9 +92,25 @@ cdef int oldest() noexcept:
     return found
 
 
+cdef void count(int arrays) noexcept:
+    """Let the window go on; the bytes that are alive may be its peak."""
+    global seen, peak, peak_before
+    peak = max(peak, alive_bytes)
+    seen += arrays
+    if seen >= WINDOW:
+        seen, peak_before, peak = 0, peak, alive_bytes
+
+
+cdef void trim() noexcept:
+    """Give back what is too much."""
+    cdef size_t most = max(peak, peak_before)
+    while waiting and waiting_bytes > max(<size_t>FLOOR, most + most // 2):
+        drop(oldest())
+
+
 cdef void* take(size_t size) noexcept:
     """A block of exactly `size` bytes (rounded before), recycled if one waits; NULL when there is no memory."""
-    global waiting, alive_bytes, waiting_bytes, peak_bytes
+    global waiting, alive_bytes, waiting_bytes
     cdef int place, found = -1
     cdef void* start
     for place in range(waiting):  # the latest of the size: it may still be in the cache
@@ -100,18 +121,15 @@ cdef void* take(size_t size) noexcept:
         waiting -= 1
         waiting_bytes -= size
         table[found] = table[waiting]
-        peak_bytes -= peak_bytes // 8192
     else:
-        peak_bytes -= peak_bytes // 64
         start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         if start == <void*>-1:
             return NULL
         if LNN_HUGE and size >= HUGE:
             madvise(start, size, LNN_HUGE)
     alive_bytes += size
-    peak_bytes = max(peak_bytes, alive_bytes)
-    while waiting and waiting_bytes > max(<size_t>FLOOR, peak_bytes):
-        drop(oldest())
+    count(1 if found >= 0 else ANEW)
+    trim()
     return start
 
 
@@ -125,8 +143,7 @@ cdef void give(void* start, size_t size) noexcept:
     table[waiting].start, table[waiting].size, table[waiting].since = start, size, clock
     waiting += 1
     waiting_bytes += size
-    while waiting and waiting_bytes > max(<size_t>FLOOR, peak_bytes):
-        drop(oldest())
+    trim()
 
 
 cdef class _Block:
