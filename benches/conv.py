@@ -7,14 +7,14 @@ does; forward and backward yields the gradients of x, w and b.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-import lean_nn as ln
-from benches.harness import Bench, Pair, torch
+from benches.harness import Bench, Pair, forward_pair, gradient_pair, torch
 from lean_nn import functional as F
 
 
@@ -156,47 +156,9 @@ def _theirs(shape: Shape, x: Any, w: Any, b: Any) -> Any:
     return function(x, w, b, shape.stride, shape.padding, shape.dilation, shape.groups)
 
 
-def _forward(shape: Shape, dtype: str) -> Pair:
-    arrays = _data(shape, dtype)
-    mine = [ln.tensor(a) for a in arrays]
-
-    def ours() -> None:
-        with ln.no_grad():
-            _ours(shape, *mine)
-
-    if torch is None or shape.rank > 3:
-        return Pair(ours, None)
-    yours = [torch.from_numpy(a) for a in arrays]
-
-    def theirs() -> None:
-        with torch.no_grad():
-            _theirs(shape, *yours)
-
-    return Pair(ours, theirs)
-
-
-def _both(shape: Shape, dtype: str) -> Pair:
-    arrays = _data(shape, dtype)
-    mine = [ln.tensor(a, requires_grad=True) for a in arrays]
-    weight = np.random.default_rng(1).standard_normal(_ours(shape, *mine).shape).astype(dtype)
-    my_g = ln.tensor(weight)
-
-    def ours() -> None:
-        for leaf in mine:
-            leaf.grad = None
-        _ours(shape, *mine).backward(my_g)
-
-    if torch is None or shape.rank > 3:
-        return Pair(ours, None)
-    yours = [torch.from_numpy(a).requires_grad_() for a in arrays]
-    your_g = torch.from_numpy(weight)
-
-    def theirs() -> None:
-        for leaf in yours:
-            leaf.grad = None
-        _theirs(shape, *yours).backward(your_g)
-
-    return Pair(ours, theirs)
+def _pair(make: Callable[..., Pair], shape: Shape, dtype: str) -> Pair:
+    peer = partial(_theirs, shape) if shape.rank <= 3 else None
+    return make(partial(_ours, shape), peer, _data(shape, dtype))
 
 
 def benches(tiny: bool = False) -> Iterator[Bench]:
@@ -205,8 +167,8 @@ def benches(tiny: bool = False) -> Iterator[Bench]:
         shape = listed.tiny() if tiny else listed
         group = listed.group if listed.listed else f"{listed.group} further"
         for dtype in ("float32", "float64") if listed.f64 else ("float32",):
-            for mode, make, passes in (("fwd", _forward, 1), ("fwd+bwd", _both, 3)):
+            for mode, make, passes in (("fwd", forward_pair, 1), ("fwd+bwd", gradient_pair, 3)):
                 yield Bench(
-                    group, listed.name, mode, dtype, lambda m=make, s=shape, d=dtype: m(s, d),
+                    group, listed.name, mode, dtype, lambda m=make, s=shape, d=dtype: _pair(m, s, d),
                     shape.flops() * passes, "GFLOP/s",
                 )  # fmt: skip

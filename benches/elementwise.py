@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
 import lean_nn as ln
-from benches.harness import Bench, Pair, torch
+from benches.harness import Bench, Pair, forward_pair, gradient_pair, torch
 from lean_nn import functional as F
 from lean_nn import optim
 
@@ -74,47 +75,9 @@ def _arrays(row: Row) -> list[Any]:
     return [*arrays, rng.integers(0, row.classes, row.shapes[0][0])] if row.classes else arrays
 
 
-def _forward(row: Row) -> Pair:
-    arrays = _arrays(row)
-    mine = [ln.tensor(a) for a in arrays]
-
-    def ours() -> None:
-        with ln.no_grad():
-            row.call(F, *mine)
-
-    if torch is None:
-        return Pair(ours, None)
-    yours = [torch.from_numpy(a) for a in arrays]
-
-    def theirs() -> None:
-        with torch.no_grad():
-            row.call(torch.nn.functional, *yours)
-
-    return Pair(ours, theirs)
-
-
-def _both(row: Row) -> Pair:
-    arrays = _arrays(row)
-    mine = [ln.tensor(a, requires_grad=a.dtype.kind == "f") for a in arrays]
-    weight = np.random.default_rng(1).standard_normal(row.call(F, *mine).shape).astype("float32")
-    my_g = ln.tensor(weight)
-
-    def ours() -> None:
-        for leaf in mine:
-            leaf.grad = None
-        row.call(F, *mine).backward(my_g)
-
-    if torch is None:
-        return Pair(ours, None)
-    yours = [torch.from_numpy(a).requires_grad_(a.dtype.kind == "f") for a in arrays]
-    your_g = torch.from_numpy(np.asarray(weight))
-
-    def theirs() -> None:
-        for leaf in yours:
-            leaf.grad = None
-        row.call(torch.nn.functional, *yours).backward(your_g)
-
-    return Pair(ours, theirs)
+def _pair(make: Callable[..., Pair], row: Row) -> Pair:
+    peer = None if torch is None else partial(row.call, torch.nn.functional)
+    return make(partial(row.call, F), peer, _arrays(row))
 
 
 def _update(make: Callable[[Any, list[Any]], Any], size: int) -> Pair:
@@ -136,10 +99,10 @@ def benches(tiny: bool = False) -> Iterator[Bench]:
     for group, rows in (("memory", TINY if tiny else LARGE), ("memory small", [] if tiny else SMALL)):
         for row in rows:
             moved = 4 * prod(row.shapes[0])
-            yield Bench(group, row.name, "fwd", "float32", lambda r=row: _forward(r), moved * row.passes, "GB/s")
+            yield Bench(group, row.name, "fwd", "float32", lambda r=row: _pair(forward_pair, r), moved * row.passes, "GB/s")
             if row.back:
                 work = moved * (row.passes + row.back)
-                yield Bench(group, row.name, "fwd+bwd", "float32", lambda r=row: _both(r), work, "GB/s")
+                yield Bench(group, row.name, "fwd+bwd", "float32", lambda r=row: _pair(gradient_pair, r), work, "GB/s")
     for name, (make, passes) in UPDATES.items():
         for size in (100,) if tiny else (4_000_000, 10_000):
             yield Bench("update", f"{name} {size:,}", "step", "float32", lambda m=make, s=size: _update(m, s),

@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 import lean_nn as ln
 
@@ -22,7 +24,7 @@ try:
 except ImportError:  # everything runs without the peer, only the ratio is missing
     torch = None
 
-Call = Callable[[], Any]
+Call = Callable[..., Any]
 SAMPLE = 2e-3
 
 
@@ -71,6 +73,51 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def forward_pair(ours: Call, theirs: Call | None, arrays: Sequence[Any]) -> Pair:
+    """The functions on `arrays` without recording, as inference does; `theirs` is None where the peer has none."""
+    mine = [ln.tensor(array) for array in arrays]
+
+    def forward() -> None:
+        with ln.no_grad():
+            ours(*mine)
+
+    if torch is None or theirs is None:
+        return Pair(forward, None)
+    yours = [torch.from_numpy(array) for array in arrays]
+
+    def peer() -> None:
+        with torch.no_grad():
+            theirs(*yours)
+
+    return Pair(forward, peer)
+
+
+def gradient_pair(ours: Call, theirs: Call | None, arrays: Sequence[Any]) -> Pair:
+    """The functions forward and back: gradients of all float arrays for one random cotangent."""
+    moves = [array.dtype.kind == "f" for array in arrays]
+    mine = [ln.tensor(array, requires_grad=moving) for array, moving in zip(arrays, moves, strict=True)]
+    shape, dtype = ours(*mine).shape, arrays[0].dtype
+    weight = np.random.default_rng(1).standard_normal(shape).astype(dtype)
+    my_g = ln.tensor(weight)
+
+    def both() -> None:
+        for leaf in mine:
+            leaf.grad = None
+        ours(*mine).backward(my_g)
+
+    if torch is None or theirs is None:
+        return Pair(both, None)
+    yours = [torch.from_numpy(array).requires_grad_(moving) for array, moving in zip(arrays, moves, strict=True)]
+    your_g = torch.from_numpy(weight)
+
+    def peer() -> None:
+        for leaf in yours:
+            leaf.grad = None
+        theirs(*yours).backward(your_g)
+
+    return Pair(both, peer)
 
 
 class _Side:

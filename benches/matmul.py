@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-import lean_nn as ln
-from benches.harness import Bench, Pair, torch
+from benches.harness import Bench, forward_pair, gradient_pair, torch
 from lean_nn.ops.linear import matmul
 
 
@@ -82,56 +82,14 @@ def _theirs(shape: Shape, a: Any, b: Any) -> Any:
     return torch.matmul(a.mT if shape.ta else a, b.mT if shape.tb else b)
 
 
-def _forward(shape: Shape, dtype: str) -> Pair:
-    arrays = _data(shape, dtype)
-    mine = [ln.tensor(array) for array in arrays]
-
-    def ours() -> None:
-        with ln.no_grad():
-            _ours(shape, *mine)
-
-    if torch is None:
-        return Pair(ours, None)
-    yours = [torch.from_numpy(array) for array in arrays]
-
-    def theirs() -> None:
-        with torch.no_grad():
-            _theirs(shape, *yours)
-
-    return Pair(ours, theirs)
-
-
-def _both(shape: Shape, dtype: str) -> Pair:
-    arrays = _data(shape, dtype)
-    mine = [ln.tensor(array, requires_grad=True) for array in arrays]
-    weight = np.random.default_rng(1).standard_normal(_ours(shape, *mine).shape).astype(dtype)
-    my_g = ln.tensor(weight)
-
-    def ours() -> None:
-        for leaf in mine:
-            leaf.grad = None
-        _ours(shape, *mine).backward(my_g)
-
-    if torch is None:
-        return Pair(ours, None)
-    yours = [torch.from_numpy(array).requires_grad_() for array in arrays]
-    your_g = torch.from_numpy(weight)
-
-    def theirs() -> None:
-        for leaf in yours:
-            leaf.grad = None
-        _theirs(shape, *yours).backward(your_g)
-
-    return Pair(ours, theirs)
-
-
 def benches(tiny: bool = False) -> Iterator[Bench]:
     """A bench per shape, pass and dtype."""
     for listed in SHAPES:
         shape = listed.tiny() if tiny else listed
         for dtype in ("float32", "float64"):
-            for mode, make, passes in (("fwd", _forward, 1), ("fwd+bwd", _both, 3)):
+            for mode, make, passes in (("fwd", forward_pair, 1), ("fwd+bwd", gradient_pair, 3)):
                 yield Bench(
-                    listed.group, listed.name, mode, dtype, lambda m=make, s=shape, d=dtype: m(s, d),
+                    listed.group, listed.name, mode, dtype,
+                    lambda m=make, s=shape, d=dtype: m(partial(_ours, s), partial(_theirs, s), _data(s, d)),
                     shape.flops() * passes, "GFLOP/s",
                 )  # fmt: skip

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import lean_nn as ln
-from benches.harness import Bench, Pair, torch
+from benches.harness import Bench, Pair, forward_pair, gradient_pair, torch
 from lean_nn import functional as F
 
 
@@ -108,44 +107,9 @@ def _theirs(shape: Shape) -> Callable[[Any], Any] | None:
     return lambda x: function(x, shape.kernel, shape.stride, shape.padding)
 
 
-def _forward(shape: Shape) -> Pair:
+def _pair(make: Callable[..., Pair], shape: Shape) -> Pair:
     array = np.random.default_rng(0).standard_normal(shape.x).astype(shape.dtype)
-    pool, peer, mine = _ours(shape), _theirs(shape), ln.tensor(array)
-
-    def ours() -> None:
-        with ln.no_grad():
-            pool(mine)
-
-    if peer is None:
-        return Pair(ours, None)
-    yours = torch.from_numpy(array)
-
-    def theirs() -> None:
-        with torch.no_grad():
-            peer(yours)
-
-    return Pair(ours, theirs)
-
-
-def _both(shape: Shape) -> Pair:
-    array = np.random.default_rng(0).standard_normal(shape.x).astype(shape.dtype)
-    pool, peer, mine = _ours(shape), _theirs(shape), ln.tensor(array, requires_grad=True)
-    weight = np.random.default_rng(1).standard_normal(pool(mine).shape).astype(shape.dtype)
-    my_g = ln.tensor(weight)
-
-    def ours() -> None:
-        mine.grad = None
-        pool(mine).backward(my_g)
-
-    if peer is None:
-        return Pair(ours, None)
-    yours, your_g = torch.from_numpy(array).requires_grad_(), torch.from_numpy(weight)
-
-    def theirs() -> None:
-        yours.grad = None
-        peer(yours).backward(your_g)
-
-    return Pair(ours, theirs)
+    return make(_ours(shape), _theirs(shape), [array])
 
 
 def benches(tiny: bool = False) -> Iterator[Bench]:
@@ -155,7 +119,7 @@ def benches(tiny: bool = False) -> Iterator[Bench]:
         group = "pool" if listed.listed else "pool further"
         size = np.dtype(shape.dtype).itemsize
         moved = size * (math.prod(shape.x) + shape.outputs())
-        for mode, make, passes in (("fwd", _forward, 1), ("fwd+bwd", _both, 2)):
+        for mode, make, passes in (("fwd", forward_pair, 1), ("fwd+bwd", gradient_pair, 2)):
             yield Bench(
-                group, listed.name, mode, shape.dtype, lambda m=make, s=shape: m(s), moved * passes, "GB/s"
+                group, listed.name, mode, shape.dtype, lambda m=make, s=shape: _pair(m, s), moved * passes, "GB/s"
             )
