@@ -307,7 +307,10 @@ def test_tensors_give_tensors():
 
 
 def test_questions_about_numbers_are_refused_while_tracing():
-    for question in (lambda x: x if x.sum() > 0 else -x, lambda x: x * float(x.sum()), lambda x: x[x > 0]):
+    questions = (
+        lambda x: x if x.sum() > 0 else -x, lambda x: x * float(x.sum()), lambda x: x[x > 0], lambda x: x + x.numpy(),
+    )  # fmt: skip
+    for question in questions:
         with pytest.raises(ln.GraphError, match="compile: numbers are not known while a function is traced"):
             ln.compile(question, (2,))
 
