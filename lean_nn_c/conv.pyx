@@ -3,8 +3,8 @@
 The geometry comes as tuples of one length, the spatial rank. `pad` is the padding before each axis; the padding after it
 shows only in `out`. Results are written, never added.
 
-The algorithm: "strips" (direct.pyx) where a group has few channels; "winograd" (winograd.pyx) where it pays and the
-precision is "fast"; else "taps" (taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far
+The algorithm: "winograd" (winograd.pyx) where it pays and the precision is "fast"; "strips" (direct.pyx) where a group has
+few channels; else "taps" (taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far
 larger than image and output, or a padding zero has met an infinite or NaN factor, which shows as a NaN in the result:
 then "direct" (direct.pyx), which multiplies real cells only. An algorithm that is asked for is tried where "auto" would
 not; what it cannot do, "direct" does. "im2col" is unfold and a matrix product, made by the caller.
@@ -85,11 +85,12 @@ cdef int conv(const Plan* p, const real* x, const real* w, const real* b, real* 
     cdef const Geometry* g = &p.g
     cdef int64_t results = g.n * g.o * g.outs
     cdef int status = UNSUITED, m = winograd_tile(g, False, lanes(x))
+    cdef bint few = by_strips(p, CONV), winograd = by_winograd(p, m, winograd_pays(g, False, m, lanes(x), few))
     if results == 0:
         return STEP_DONE
-    if by_strips(p, CONV):
+    if few and not winograd:
         status = strips_conv(g, x, w, b, y)
-    if not final(status) and by_winograd(p, m, winograd_pays(g, False, m, lanes(x))):
+    if not final(status) and winograd:
         status = winograd_conv(g, m, x, w, <const real*>NULL, b, y)
     if not final(status) and by_taps(p):
         status = taps_conv(g, x, w, b, y)
@@ -113,7 +114,7 @@ cdef int conv_input(const Plan* p, const real* y_bar, const real* w, real* x_bar
         return STEP_DONE
     if by_strips(p, CONV_INPUT):
         status = strips_conv_input(g, y_bar, w, x_bar)
-    if not final(status) and by_winograd(p, m, winograd_pays(g, True, m, lanes(y_bar))):
+    if not final(status) and by_winograd(p, m, winograd_pays(g, True, m, lanes(y_bar), False)):
         status = winograd_conv_input(g, m, y_bar, w, <const real*>NULL, x_bar)
     if not final(status) and by_taps(p):
         status = taps_conv_input(g, y_bar, w, x_bar)

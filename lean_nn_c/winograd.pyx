@@ -272,8 +272,8 @@ cdef bint common(const Geometry* g) noexcept nogil:
 
 
 cdef bint saves(const Plan* p, const Geometry* g, double product, double image, double result,
-                double filters) noexcept nogil:
-    """Whether one group costs less than by taps, where a term of a sum costs 1.
+                double filters, double margin) noexcept nogil:
+    """Whether one group costs less than by taps, by the factor `margin`, where a term of a sum costs 1.
 
     A term of the tiles' products costs `product`, a tile's transforms cost `image` per channel and `result` per row
     (and point), a filter's `filters`. Measured beside taps on 200 random shapes (one to three axes, kernels of 2 to 9
@@ -281,11 +281,14 @@ cdef bint saves(const Plan* p, const Geometry* g, double product, double image, 
     """
     cdef double tiles = <double>p.units * p.width, pairs = <double>p.channels * p.rows
     cdef double cost = tiles * p.points * (product * pairs + image * p.channels + result * p.rows) + filters * pairs
-    return 1.1 * cost < <double>g.n * g.outs * g.taps * g.cg * g.og
+    return margin * cost < <double>g.n * g.outs * g.taps * g.cg * g.og
 
 
-cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector) noexcept nogil:
+cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector, bint few) noexcept nogil:
     """Whether, where it applies, it is faster than taps: the transforms must be few beside the products they save.
+
+    `few`: whether it is faster than strips, which are somewhat ahead of taps. Of first layers with three channels 7 x 7
+    with stride 2 and 11 x 11 with stride 4 are (1.1 and 1.8 times as fast as strips), 5 x 5 and 3 x 3 are not.
 
     3 x 3 kernels were measured in float with 1 and 8 samples of 3 x 3 to 56 x 56 cells: with 8 channels on both sides
     it is 1.1 (7 x 7) to 2.2 times as fast, with 64 1.4 to 3; below 8 channels or 7 x 7 outputs the two take turns.
@@ -294,7 +297,7 @@ cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vecto
     if common(g):
         return min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49
     return (m != 0 and planned(&p, g, transposed, m, per_vector)
-            and saves(&p, g, 1.05, 18, 25 if p.x.subs > 1 else 11, 450 if p.plain else 550))
+            and saves(&p, g, 1.05, 18, 25 if p.x.subs > 1 else 11, 450 if p.plain else 550, 1.3 if few else 1.1))
 
 
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
@@ -317,7 +320,7 @@ cdef bint winograd_weight_pays(const Geometry* g, int m) noexcept nogil:
     if common(g):
         return min(g.cg, g.og) >= 8
     return (m != 0 and planned(&p, g, False, m, 1)
-            and saves(&p, g, 1.25, 20, 30 if p.line else 17, 600 if p.plain else 1000))
+            and saves(&p, g, 1.25, 20, 30 if p.line else 17, 600 if p.plain else 1000, 1.1))
 
 
 cdef int winograd_conv(const Geometry* g, int m, const real* x, const real* w, const real* packed, const real* b,
