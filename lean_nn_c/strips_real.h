@@ -266,8 +266,8 @@ static __attribute__((noinline)) void LNN_NAME(lnn_sweep_tall)(const lnn_sweep *
         if (whole && !after) {
 #pragma GCC unroll 8
             for (int j = 0; j < LNN_TALL; j++, to += s->to_step) *(VU *)to = acc[j];
-        } else if (!after && s->to[i] + (s->live - 2) * s->to_step + LANES <= s->limit) {
-            V last = acc[0];                /* all but the last row may be stored whole */
+        } else if (!after && s->width < LANES && s->to[i] + (s->live - 2) * s->to_step + LANES <= s->limit) {
+            V last = acc[0];                /* short rows, all but the last of which may be stored whole */
 #pragma GCC unroll 8
             for (int j = 0; j < LNN_TALL; j++, to += s->to_step) {
                 if (j < s->live - 1) *(VU *)to = acc[j];
