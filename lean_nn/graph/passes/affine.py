@@ -1,7 +1,7 @@
-"""A scale or shift per channel after a convolution or linear layer moves into its weight and bias.
+"""A scale or shift per channel after a convolution moves into its weight and bias.
 
-Batch norm at inference is ``(y − mean) / spread · gamma + beta``: four elementwise nodes with one constant number per
-channel each. With y = conv(x, w, b), w constant, each of them is again a convolution:
+Batch norm at inference is ``y·scale + shift``: elementwise nodes with one constant number per channel each, however the
+formula is written. With y = conv(x, w, b), w constant, each of them is again a convolution:
 
     y + c = conv(x, w, b + c)      y − c = conv(x, w, b − c)
     y · c = conv(x, w·c, b·c)      y / c = conv(x, w/c, b/c)
