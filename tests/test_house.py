@@ -17,7 +17,7 @@ PYX = sorted((ROOT / "lean_nn_c").glob("*.pyx"))
 # to one package (ops/conv and ops/pool, say); docs/architecture.md shows the same list.
 FLOORS: list[tuple[str, ...]] = [
     ("spec", "_version", "tree"),
-    ("window", "primitive", "threads", "precision", "config"),
+    ("window", "primitive", "threads", "precision", "config", "atomic"),
     ("convert",),
     ("backend",),
     ("ops",),
@@ -26,6 +26,9 @@ FLOORS: list[tuple[str, ...]] = [
     ("tensor",),
     ("transforms",),
     ("graph", "optim"),
+    ("nn", "io", "data"),
+    ("training", "viz"),
+    ("sklearn",),
     ("cases", "accuracy"),
     ("testing", "check"),
     ("cli",),

@@ -32,6 +32,7 @@ from zlib import crc32
 import numpy as np
 
 from lean_nn import tree
+from lean_nn.atomic import write_atomically
 from lean_nn.graph.ir import Array, Graph, Node, as_avals
 from lean_nn.graph.program import Program
 from lean_nn.graph.trace import ArraySpec, Traced
@@ -219,21 +220,8 @@ def to_bytes(program: Program) -> bytes:
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
-    """Write a program to one file, all of it or nothing: to a file beside it first, which is then renamed."""
-    path = os.fspath(path)
-    folder, name = os.path.split(path)
-    beside = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
-    try:
-        with open(beside, "xb") as file:
-            for chunk in _chunks(program):
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        if os.path.exists(beside):
-            os.unlink(beside)
-        raise
+    """Write a program to one file, all of it or nothing."""
+    write_atomically(path, _chunks(program))
 
 
 # --- reading ---
