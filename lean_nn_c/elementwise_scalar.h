@@ -54,6 +54,11 @@ B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
 B(open_gate) { return (b > p && b < q) ? a : R(0); }
 B(tanh_gate) { return a * ((R(1) - b) * (R(1) + b)); } /* b = tanh(x); no cancellation near ±1 */
 B(sigmoid_gate) { return a * (b * (R(1) - b)); }       /* b = sigmoid(x) */
+B(gelu_gate) { return (real)(a * T(lnn_gelu_slope)(b)); }
+B(silu_gate) { /* σ + bσ(1 − σ), where 1 − σ(b) = σ(−b) is not had by a subtraction */
+    real e = T(lnn_vexp)(-M(fabs)(b)), near = R(1) / (R(1) + e), far = e * near;
+    return a * ((b < 0 ? far : near) + b * (far * near));
+}
 
 C(eq) { return a == b; }
 C(ne) { return a != b; }

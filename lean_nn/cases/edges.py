@@ -51,7 +51,8 @@ UNARY: dict[str, dict[str, Any]] = {
     "transpose": {"axes": (1, 0)},
 }  # fmt: skip
 BINARY: dict[str, dict[str, Any]] = {
-    "relu_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5}, "tanh_gate": {}, "sigmoid_gate": {},
+    "relu_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
+    "tanh_gate": {}, "sigmoid_gate": {}, "gelu_gate": {}, "silu_gate": {},
     "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"low": -1.0, "high": 2.0},
     **{name: {} for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }  # fmt: skip

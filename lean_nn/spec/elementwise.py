@@ -196,3 +196,13 @@ def tanh_gate(g: ArrayLike, y: ArrayLike) -> Array:
 def sigmoid_gate(g: ArrayLike, y: ArrayLike) -> Array:
     """``g · y · (1 − y)``."""
     return elementwise("sigmoid_gate", lambda h, v: h * (v * (1 - v)), g, y)
+
+
+def gelu_gate(g: ArrayLike, x: ArrayLike) -> Array:
+    """``g · (Φ(x) + x·φ(x))``."""
+    return elementwise("gelu_gate", lambda h, v: h * (scalar.normal_cdf(v) + v * scalar.normal_pdf(v)), g, x)
+
+
+def silu_gate(g: ArrayLike, x: ArrayLike) -> Array:
+    """``g · (σ(x) + x·σ(x)·σ(−x))``."""
+    return elementwise("silu_gate", lambda h, v: h * (scalar.sigmoid(v) + v * (scalar.sigmoid(v) * scalar.sigmoid(-v))), g, x)
