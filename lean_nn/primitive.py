@@ -21,7 +21,7 @@ The rules of one argument, forward and reverse, have the same form::
     jvp[i](t, y, *args, **params)     the change of the output(s) when argument i moves by t
     vjp[i](g, y, *args, **params)     what argument i gets when the output(s) are weighted by g
 
-Where the cotangents of several arguments share work, ``vjp=Joint(rule)`` gives them together.
+Where several arguments share work, ``Joint(rule)`` serves them together, in either place.
 
 `y` is the output (None unless `saves_output`); with several outputs `g`, `y` and the result of a forward
 rule are tuples. ``linear=(0, 1)`` says that the primitive is linear in these arguments one at a time: their

@@ -78,9 +78,10 @@ cdef class _NonDifferentiable:
 
 
 cdef class Joint:
-    """A reverse rule for all arguments at once, where their cotangents share work.
+    """A rule for all arguments at once, where they share work.
 
-    ``rule(wanted, g, y, *args, **params)`` gives a tuple, a cotangent for each argument that `wanted` names.
+    Reverse, ``rule(wanted, g, y, *args, **params)`` gives a tuple, a cotangent for each argument that `wanted` names.
+    Forward, ``rule(tangents, y, *args, **params)`` gives the change of the output(s); None in `tangents` is an argument at rest.
     """
 
     def __init__(self, rule):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lean_nn.primitive import NONDIFF, GraphError, Primitive, get
+from lean_nn.primitive import NONDIFF, GraphError, Joint, Primitive, get
 from lean_nn_c import engine
 
 
@@ -80,13 +80,22 @@ def output_tangents(
 ) -> tuple[Any, ...]:
     """The tangents of the outputs: the sum over the moving arguments of their forward rules."""
     total: tuple[Any, ...] = (None,) * prim.outputs
-    for argnum, t in enumerate(tangents):
-        if t is None:
-            continue
-        part = _apply_rule(prim, argnum, t, y, args, params)
+    for part in _parts(prim, args, tangents, y, params):
         parts = part if isinstance(part, tuple) else (part,) * prim.outputs if part is None else (part,)
         total = tuple(_sum(a, b) for a, b in zip(total, parts, strict=True))
     return tuple(dot if moves else None for dot, moves in zip(total, prim.differentiable_out, strict=True))
+
+
+def _parts(
+    prim: Primitive, args: tuple[Any, ...], tangents: Sequence[Any], y: Any, params: dict[str, Any]
+) -> Iterator[Any]:
+    """What each moving argument gives, or all of them together."""
+    if isinstance(prim.jvp, Joint):
+        yield prim.jvp.rule(tangents, y, *args, **params)
+        return
+    for argnum, t in enumerate(tangents):
+        if t is not None:
+            yield _apply_rule(prim, argnum, t, y, args, params)
 
 
 def _apply_rule(

@@ -85,8 +85,18 @@ def _normalize_cpu(x: Any, w: Any, b: Any, *, out: Triple, axes: Shape, eps: flo
     kernels.standardize(x, w, b, *out, *spans_of(x.shape, axes), eps)
 
 
-def _normalize_in_w(t: Any, y: Any, x: Any, w: Any, b: Any, *, axes: Shape, eps: float) -> tuple[Any, None, None]:
-    return normalize(x, t, zeros(t.shape, t.dtype), axes=axes, eps=eps)[0], None, None
+def _normalize_push(tangents: Triple, y: Triple, x: Any, w: Any, b: Any, *, axes: Shape, eps: float) -> Any:
+    """A tangent of w and one of b are a factor and a term like w and b: the same map, in one pass."""
+    x_dot, w_dot, b_dot = tangents
+    if w_dot is not None:
+        term = zeros(w_dot.shape, w_dot.dtype) if b_dot is None else b_dot
+        affine = normalize(x, w_dot, term, axes=axes, eps=eps)[0]
+    else:
+        affine = None if b_dot is None else broadcast_to(b_dot, shape=x.shape)
+    if x_dot is None:
+        return affine, None, None
+    moved, mean_dot, r_dot = normalize_tangent(x_dot, x, w, y[1], y[2], axes=axes)
+    return moved if affine is None else add(moved, affine), mean_dot, r_dot
 
 
 def _normalize_pull(wanted: tuple[bool, ...], g: Triple, y: Triple, x: Any, w: Any, b: Any, *, axes: Shape, eps: float) -> Any:
@@ -98,11 +108,7 @@ normalize: Primitive = primitive(
     abstract=_normalize_abstract,
     spec=spec.normalize,
     cpu=_normalize_cpu,
-    jvp=(
-        lambda t, y, x, w, b, *, axes, eps: normalize_tangent(t, x, w, y[1], y[2], axes=axes),
-        _normalize_in_w,
-        lambda t, y, x, w, b, *, axes, eps: (broadcast_to(t, shape=x.shape), None, None),
-    ),
+    jvp=Joint(_normalize_push),
     vjp=Joint(_normalize_pull),
     differentiable_out=(True, True, True),
     saves_output=True,
