@@ -8,23 +8,25 @@ looks. The folder is synced too, so that the new name survives a power cut.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
 
-__all__ = ["write_atomically"]
+__all__ = ["open_atomically", "write_atomically"]
 
 
-def write_atomically(path: str | os.PathLike[str], chunks: Iterable[Any]) -> None:
-    """Write `chunks` (bytes, or anything with a buffer) to the file `path`, all of them or nothing.
+@contextmanager
+def open_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A binary file to write to, which becomes the file `path` when the block ends well.
 
-    An existing file keeps its contents until the new ones are complete; if `chunks` raises, it keeps them altogether.
+    An existing file keeps its contents until the new ones are complete; if the block raises, it keeps them altogether.
 
     Examples
     --------
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "greeting")
-    >>> write_atomically(path, [b"good ", b"morning"])
+    >>> with open_atomically(path) as file:
+    ...     count = file.write(b"good morning")
     >>> with open(path, "rb") as file:
     ...     file.read()
     b'good morning'
@@ -34,8 +36,7 @@ def write_atomically(path: str | os.PathLike[str], chunks: Iterable[Any]) -> Non
     beside = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
     try:
         with open(beside, "xb") as file:
-            for chunk in chunks:
-                file.write(chunk)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
@@ -44,6 +45,13 @@ def write_atomically(path: str | os.PathLike[str], chunks: Iterable[Any]) -> Non
             os.unlink(beside)
         raise
     _sync_folder(folder or ".")
+
+
+def write_atomically(path: str | os.PathLike[str], chunks: Iterable[Any]) -> None:
+    """Write `chunks` (bytes, or anything with a buffer) to the file `path`, all of them or nothing."""
+    with open_atomically(path) as file:
+        for chunk in chunks:
+            file.write(chunk)
 
 
 def _sync_folder(folder: str) -> None:
