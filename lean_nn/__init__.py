@@ -6,6 +6,7 @@
 ``ln.Tape``         record once, push tangents forward, pull cotangents back
 ``ln.grad`` …       functions from functions: derivatives in either mode, nestable in any order
 ``ln.compile``      a function as a program: fused, all memory planned; ``ln.GraphBuilder`` the same by hand
+``ln.nn``           layers, initialisers, losses and whole models under PyTorch's names
 ``ln.optim``        optimisers, learning-rate schedules, gradient clipping
 ``ln.io``           weights in files: .npz, .safetensors, PyTorch's
 ``ln.spec``         the executable specification: what every operator means, on any kind of number
@@ -28,15 +29,16 @@ from lean_nn.transforms import grad, hessian, hvp, jacfwd, jacrev, jvp, lineariz
 __all__ = [
     "GraphBuilder", "GraphError", "Program", "Tape", "Tensor", "__version__", "compile", "enable_grad",
     "from_dlpack", "from_numpy", "functional", "get_num_threads", "get_precision", "grad", "hessian", "hvp",
-    "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "load_program", "no_grad", "num_threads",
-    "io", "optim", "set_num_threads", "set_precision", "show_config", "spec", "tensor", "testing", "value_and_grad", "vjp",
+    "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "load_program", "manual_seed", "nn", "no_grad",
+    "num_threads", "optim", "set_num_threads", "set_precision", "show_config", "spec", "tensor", "testing", "value_and_grad",
+    "vjp",
 ]  # fmt: skip
 
 
 # Rooms that are opened when they are first asked for: importing lean_nn stays quick.
 _LAZY = {
     "GraphBuilder": "graph", "Program": "graph", "compile": "graph", "load_program": "graph",
-    "io": "io", "optim": "optim", "spec": "spec", "testing": "testing",
+    "io": "io", "manual_seed": "nn", "nn": "nn", "optim": "optim", "spec": "spec", "testing": "testing",
 }  # fmt: skip
 
 

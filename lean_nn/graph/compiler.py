@@ -37,7 +37,7 @@ def compile(
     Parameters
     ----------
     f : callable
-        Ordinary eager code on Tensors.
+        Ordinary eager code on Tensors; or a Module of `lean_nn.nn` in eval mode, whose parameters become the program's.
     examples : arrays, Tensors, shapes, or tuples, lists and dicts of arrays
         One per argument. A shape is a tuple of ints, of `dtype`; None or a name in it is a size left open: then the
         result is a `Family`, which plans anew for each size it meets and keeps the latest.
@@ -74,6 +74,7 @@ def compile(
     >>> w
     array([1. , 1.8], dtype=float32)
     """
+    f = f.for_compiling() if hasattr(f, "for_compiling") else f
     options: dict[str, Any] = {"passes": tuple(PASSES if passes is None else passes), "share": share}
     arguments = tuple(ArraySpec(check_sizes("compile", e), np.dtype(dtype)) if is_shape(e) else e for e in examples)  # type: ignore[arg-type]
     shapes = [leaf.shape for leaf in tree.leaves(arguments) if is_array(leaf)]

@@ -1,0 +1,37 @@
+"""Layers, initialisers, losses and whole models under PyTorch's names; users of `functional`, never of kernels.
+
+================  =========================================================================================
+``module``        Module and Parameter: tables of parameters, buffers and parts; state in and out
+``containers``    Sequential, ModuleList, ModuleDict
+``conv``          Conv and ConvTranspose, any number of axes and 1d to 3d
+``pool``          MaxPool, AvgPool, SmoothMaxPool, adaptive pooling, the same
+``layers``        Linear, Embedding, Dropout, Flatten, Unflatten, Identity
+``resample``      Upsample: nearest and linear
+``activation``    ReLU, GELU, SiLU, …          ``norm``  BatchNorm, LayerNorm, GroupNorm
+``loss``          CrossEntropyLoss, MSELoss, …  ``init``  first values; ``manual_seed``
+``pure``          functional_call and pure: a Module as a function of its parameters
+================  =========================================================================================
+"""
+
+from lean_nn.nn import init
+from lean_nn.nn.activation import *
+from lean_nn.nn.activation import __all__ as _activation
+from lean_nn.nn.containers import ModuleDict, ModuleList, Sequential
+from lean_nn.nn.conv import *
+from lean_nn.nn.conv import __all__ as _conv
+from lean_nn.nn.init import manual_seed
+from lean_nn.nn.layers import *
+from lean_nn.nn.layers import __all__ as _layers
+from lean_nn.nn.loss import *
+from lean_nn.nn.loss import __all__ as _loss
+from lean_nn.nn.module import Module, Parameter
+from lean_nn.nn.norm import *
+from lean_nn.nn.norm import __all__ as _norm
+from lean_nn.nn.pool import *
+from lean_nn.nn.pool import __all__ as _pool
+from lean_nn.nn.pure import dropout_seeds, functional_call, pure
+
+__all__ = [
+    *_activation, *_conv, *_layers, *_loss, *_norm, *_pool, "Module", "ModuleDict", "ModuleList", "Parameter", "Sequential",
+    "dropout_seeds", "functional_call", "init", "manual_seed", "pure",
+]  # fmt: skip
