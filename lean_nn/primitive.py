@@ -145,19 +145,42 @@ _backends: list[Backend] = []
 def register_backend(backend: Backend) -> None:
     """Add a backend; the last one registered that claims the arrays computes them."""
     _backends.insert(0, backend)
+    for prim in registry.values():
+        prim.plans.clear()
 
 
 def evaluate(prim: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The value of `prim` on `arrays`: shapes first, then the backend that the data's type names."""
-    out = prim.abstract(*[Aval(a.shape, a.dtype) for a in arrays], **params)
-    avals = (out,) if isinstance(out, Aval) else tuple(out)
-    for aval in avals:
+    avals = _outputs(prim, [Aval(a.shape, a.dtype) for a in arrays], params)
+    return _backend_of(prim, arrays).run(prim, arrays, avals, params)
+
+
+def plan(prim: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, Any]:
+    """What `evaluate` does with all arrays like these: (avals of the outputs, a kernel on inputs and outputs).
+
+    For a view (None, the function of the inputs); (None, None) where the backend makes no plans.
+    """
+    avals = [Aval(a.shape, a.dtype) for a in arrays]
+    outs = _outputs(prim, avals, params)
+    planner = getattr(_backend_of(prim, arrays), "plan", None)
+    return (None, None) if planner is None else planner(prim, avals, outs, params)
+
+
+def _outputs(prim: Primitive, avals: list[Aval], params: dict[str, Any]) -> tuple[Aval, ...]:
+    """What is known of the outputs; raises where the arguments do not fit the primitive, or the outputs memory."""
+    out = prim.abstract(*avals, **params)
+    outs = (out,) if isinstance(out, Aval) else tuple(out)
+    for aval in outs:
         if prod(aval.shape) * aval.dtype.itemsize > sys.maxsize:
             raise ValueError(f"{prim.name}: the output fits into memory's address range; got shape {aval.shape} "
                              f"of {aval.dtype}; make it smaller")
+    return outs
+
+
+def _backend_of(prim: Primitive, arrays: tuple[Any, ...]) -> Backend:
     for backend in _backends:
         if backend.claims(arrays):
-            return backend.run(prim, arrays, avals, params)
+            return backend
     kinds = sorted({type(a).__name__ for a in arrays})
     raise TypeError(f"{prim.name}: no backend for such arrays; got {kinds}; pass NumPy arrays or Tensors")
 

@@ -16,7 +16,7 @@ from lean_nn.autodiff.forward import propagate
 from lean_nn.autodiff.tape import matching
 from lean_nn.convert import as_array, ones_like, to_boxes, zeros
 from lean_nn.ops import elementwise as ew
-from lean_nn.primitive import FLOATS, OBJECT, GraphError, evaluate
+from lean_nn.primitive import FLOATS, OBJECT, GraphError, evaluate, plan
 from lean_nn_c import engine, sweep
 
 DLPACK_CPU = 1  # DLPack's number for host memory
@@ -297,7 +297,7 @@ class Tensor(engine.Box):
         return ew.abs(self)
 
 
-engine.install(Tensor, to_boxes, evaluate, propagate)
+engine.install(Tensor, to_boxes, evaluate, plan, propagate)
 sweep.install(ew.add, zeros)
 
 

@@ -6,6 +6,7 @@ cdef class Primitive:
     cdef readonly object abstract, spec, cpu, cuda, jvp, vjp, accuracy, lane, view, step
     cdef readonly tuple linear, differentiable_out, pointwise
     cdef readonly bint saves_output
+    cdef readonly dict plans
     cdef readonly Py_ssize_t outputs
 
 

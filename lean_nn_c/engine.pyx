@@ -38,7 +38,12 @@ from lean_nn_c.memory cimport empty_array
 
 import numpy as np
 
+from lean_nn_c.memory import empty
+
 cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    bint PyArray_ISNOTSWAPPED(cnp.ndarray)
 
 cdef extern from "Python.h":
     bint PyObject_GC_IsTracked(object)
@@ -52,15 +57,19 @@ cdef extern from *:
     static __thread int lnn_recording = 1;           /* 0 inside no_grad */
     static __thread unsigned long long lnn_live = 1; /* follows from the three above */
     static __thread unsigned long long lnn_all = 0;  /* open levels that record everything */
+    static __thread int lnn_variant = 0;             /* which way kernels are asked to go; 0 is their own choice */
     """
     int lnn_depth
     int lnn_limit
     int lnn_recording
     uint64_t lnn_live
     uint64_t lnn_all
+    int lnn_variant
 
 cdef enum:
     MAX_LEVEL = 62
+    MAX_KEY = 512       # numbers that say the shapes and types of an application's arrays
+    REMEMBERED = 256    # plans of one primitive; each takes a few kilobytes
 
 
 class GraphError(RuntimeError):
@@ -100,13 +109,14 @@ cdef object opened = local()  # .tapes: the node lists of this thread's recordin
 cdef type tensor_type = None
 cdef object to_boxes = None
 cdef object evaluate = None
+cdef object plan = None
 cdef object propagate = None
 
 
-def install(type tensor, object boxes, object evaluator, object forward):
-    """Hand in what the layers above define: the box type, conversion, evaluation, forward mode."""
-    global tensor_type, to_boxes, evaluate, propagate
-    tensor_type, to_boxes, evaluate, propagate = tensor, boxes, evaluator, forward
+def install(type tensor, object boxes, object evaluator, object planner, object forward):
+    """Hand in what the layers above define: the box type, conversion, evaluation, plans of it, forward mode."""
+    global tensor_type, to_boxes, evaluate, plan, propagate
+    tensor_type, to_boxes, evaluate, plan, propagate = tensor, boxes, evaluator, planner, forward
 
 
 cdef class Primitive:
@@ -121,6 +131,7 @@ cdef class Primitive:
         self.differentiable_out, self.outputs = differentiable_out, len(differentiable_out)
         self.saves_output, self.accuracy, self.lane, self.view = saves_output, accuracy, lane, view
         self.pointwise, self.step = pointwise, step
+        self.plans = {}
 
     def __call__(self, *args, **params):
         return bind(self, args, params)
@@ -233,6 +244,83 @@ def live_levels():
     return lnn_live
 
 
+def set_variant(int variant):
+    """Ask this thread's kernels to go another way than their own choice (0); returns the setting before."""
+    global lnn_variant
+    before = lnn_variant
+    lnn_variant = variant
+    return before
+
+
+def get_variant():
+    return lnn_variant
+
+
+# ---------------------------------------------------------------------------------------------- plans
+#
+# What an application allocates and runs follows from the shapes and types of its arrays and from its parameters. So it is
+# worked out (checked, above all) the first time, and remembered: `plan` gives (output shapes and types, what to call).
+
+
+cdef object key_of(tuple args, dict params):
+    """What a plan depends on; None where an argument is not a plain array of numbers."""
+    cdef cnp.npy_intp numbers[MAX_KEY]
+    cdef cnp.ndarray array
+    cdef Py_ssize_t n = 0
+    cdef int axis, rank, kind
+    for box in args:
+        data = (<Box>box).data
+        if not is_plain(data):
+            return None
+        array = <cnp.ndarray>data
+        kind, rank = cnp.PyArray_TYPE(array), cnp.PyArray_NDIM(array)
+        if kind > cnp.NPY_DOUBLE or not PyArray_ISNOTSWAPPED(array) or n + rank + 2 > MAX_KEY:
+            return None
+        numbers[n], numbers[n + 1] = kind, rank
+        n += 2
+        for axis in range(rank):
+            numbers[n] = cnp.PyArray_DIM(array, axis)
+            n += 1
+    key = [(<char*>numbers)[: n * sizeof(cnp.npy_intp)], lnn_variant]
+    for name, value in params.items():
+        key.append(name)
+        key.append(value)
+        if type(value) is float and value == 0.0:  # two zeros are equal, and not the same
+            key.append(str(value))
+    return tuple(key)
+
+
+cdef object planned(Primitive prim, tuple args, dict params):
+    """The value by a remembered plan; None where there is none to be had."""
+    cdef list arrays
+    key = key_of(args, params)
+    if key is None:
+        return None
+    arrays = []
+    for box in args:
+        arrays.append((<Box>box).data)
+    known = prim.plans.get(key)
+    if known is None:
+        known = plan(prim, tuple(arrays), params)
+        if len(prim.plans) >= REMEMBERED:
+            prim.plans.pop(next(iter(prim.plans)), None)
+        prim.plans[key] = known
+    outs, step = known
+    if step is None:
+        return None
+    if outs is None:
+        return step(*arrays, **params)
+    if prim.outputs == 1:
+        out = empty(*outs[0])
+        arrays.append(out)
+        step(*arrays)
+        return out
+    results = [empty(*one) for one in outs]
+    arrays.extend(results)
+    step(*arrays)
+    return tuple(results)
+
+
 # ------------------------------------------------------------------------------------------------ bind
 
 
@@ -282,6 +370,10 @@ cdef object apply(Primitive prim, tuple args, dict params):
                 prim.lane((<Box>args[0]).data, out)
             else:
                 prim.lane((<Box>args[0]).data, (<Box>args[1]).data, out)
+            return out
+    if prim.step is not None or prim.view is not None:
+        out = planned(prim, args, params)
+        if out is not None:
             return out
     arrays = []
     for box in args:

@@ -26,6 +26,13 @@ class Cpu:
                 return False
         return True
 
+    def plan(self, prim: Primitive, avals: list[Aval], outs: tuple[Aval, ...], params: dict[str, Any]) -> tuple[Any, Any]:
+        """What `run` would do, for the engine to remember (`lean_nn.primitive.plan`)."""
+        if prim.view is not None:
+            return None, prim.view
+        step = None if prim.step is None else prim.step(*avals, out=outs, **params)
+        return (outs, step) if step is not None else (None, None)
+
     def run(self, prim: Primitive, arrays: tuple[Any, ...], avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
         if prim.view is not None:
             return prim.view(*arrays, **params)

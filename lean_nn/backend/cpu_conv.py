@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -27,6 +26,7 @@ from lean_nn.backend.cpu_linear import matmul
 from lean_nn.primitive import Aval
 from lean_nn.window import conv_spatial
 from lean_nn_c import conv as kernels
+from lean_nn_c import engine
 from lean_nn_c.step import Step
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,7 +34,6 @@ Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 
 ALGORITHMS = ("auto", "taps", "winograd", "strips", "direct", "im2col")
-_chosen: ContextVar[str] = ContextVar("conv_algorithm", default="auto")
 
 
 @contextmanager
@@ -42,11 +41,15 @@ def algorithm(name: str) -> Iterator[None]:
     """Compute convolutions by `name` inside the block: one of `ALGORITHMS`."""
     if name not in ALGORITHMS:
         raise ValueError(f"algorithm: unknown; got {name!r}; choose from {ALGORITHMS}")
-    token = _chosen.set(name)
+    before = engine.set_variant(ALGORITHMS.index(name))
     try:
         yield
     finally:
-        _chosen.reset(token)
+        engine.set_variant(before)
+
+
+def _chosen() -> str:
+    return ALGORITHMS[engine.get_variant()]
 
 
 @lru_cache(STEPS)
@@ -68,7 +71,7 @@ def _is_wide(a: Any) -> bool:
 
 
 def conv(x: Array, w: Array, b: Array | None = None, *, out: Array, **geometry: Any) -> None:
-    by = _chosen.get()
+    by = _chosen()
     if by == "im2col":
         return _conv_by_columns(x, w, b, out, **geometry)
     step = _step("conv", _is_wide(x), b is not None, x.shape, w.shape, out.shape, **geometry, by=by)
@@ -76,14 +79,14 @@ def conv(x: Array, w: Array, b: Array | None = None, *, out: Array, **geometry: 
 
 
 def conv_input(y_bar: Array, w: Array, *, out: Array, spatial: Ints, **geometry: Any) -> None:
-    by = _chosen.get()
+    by = _chosen()
     if by == "im2col":
         return _conv_input_by_columns(y_bar, w, out, **geometry)
     return _step("conv_input", _is_wide(w), False, out.shape, w.shape, y_bar.shape, **geometry, by=by)(y_bar, w, out)
 
 
 def conv_weight(x: Array, y_bar: Array, *, out: Array, kernel: Ints, **geometry: Any) -> None:
-    by = _chosen.get()
+    by = _chosen()
     if by == "im2col":
         return _conv_weight_by_columns(x, y_bar, out, **geometry)
     return _step("conv_weight", _is_wide(x), False, x.shape, out.shape, y_bar.shape, **geometry, by=by)(x, y_bar, out)
@@ -120,7 +123,7 @@ def conv_weight_step(x: Aval, y_bar: Aval, *, out: tuple[Aval], kernel: Ints, **
 
 
 def _planned(name: str, wide: bool, bias: bool, x: Ints, w: Ints, y: Ints, geometry: dict[str, Any]) -> Step | None:
-    by = _chosen.get()
+    by = _chosen()
     return None if by == "im2col" else _step(name, wide, bias, x, w, y, **geometry, by=by)
 
 
