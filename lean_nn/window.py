@@ -255,6 +255,14 @@ def conv_window(
     >>> conv_window("conv", (3, 4), padding="same").padding
     ((1, 1), (1, 2))
     """
+    if type(stride) is type(padding) is type(dilation) is int:
+        return _plain_conv_window(op, kernel, stride, padding, dilation)
+    return _conv_window(op, kernel, stride, padding, dilation)
+
+
+def _conv_window(
+    op: str, kernel: Ints, stride: int | Sequence[int], padding: Padding | str, dilation: int | Sequence[int]
+) -> Window:
     d = len(kernel)
     strides, dilations = per_axis(op, "stride", stride, d), per_axis(op, "dilation", dilation, d)
     for name, values in (("kernel", kernel), ("stride", strides), ("dilation", dilations)):
@@ -262,6 +270,9 @@ def conv_window(
     if isinstance(padding, str):
         return Window(kernel, strides, named_padding(op, padding, kernel, strides, dilations), dilations)
     return Window(kernel, strides, pad_pairs(op, padding, d), dilations)
+
+
+_plain_conv_window = lru_cache(CACHED)(_conv_window)  # the commonest, checked once
 
 
 def conv_spatial(
