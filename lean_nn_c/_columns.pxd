@@ -9,8 +9,10 @@ weighs the two.
 """
 
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from lean_nn_c._geometry cimport MAX_RANK
+from lean_nn_c._types cimport real
 
 cdef enum:
     MAX_TILE = 128          # columns of the widest tile: 8 vectors of 16 floats
@@ -105,6 +107,26 @@ cdef inline void cut(const Columns* c, int64_t first, int64_t columns, Strip* s)
             if at[i] < c.count[i]:
                 break
             at[i] = 0
+
+
+cdef inline void spread(const Columns* c, const Strip* s, int64_t rows, const real* sums, int64_t lds,
+                        real* out, int64_t ldo) noexcept nogil:
+    """Sums of a strip to their places."""
+    cdef int64_t m, j, step = c.step[c.rank - 1]
+    cdef int i
+    cdef const real* source
+    cdef real* to
+    for m in range(rows):
+        for i in range(s.pieces):
+            source, to = sums + m * lds + s.piece[i].column, out + m * ldo + s.piece[i].dest
+            if step == 1:
+                memcpy(to, source, s.piece[i].length * sizeof(real))
+            elif step == 2:                 # a constant step lets the compiler do better
+                for j in range(s.piece[i].length):
+                    to[2 * j] = source[j]
+            else:
+                for j in range(s.piece[i].length):
+                    to[step * j] = source[j]
 
 
 cdef inline double tile_cost(int64_t vectors, int64_t rows, int64_t terms) noexcept nogil:

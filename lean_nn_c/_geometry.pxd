@@ -63,11 +63,3 @@ cdef inline int read_geometry(Geometry* g, int64_t n, int64_t c, int64_t o, int6
         g.taps *= g.ker[i]
         g.outs *= g.out[i]
     return 0
-
-
-cdef inline int check_lengths(const Geometry* g, Py_ssize_t x, Py_ssize_t w, Py_ssize_t y) except -1:
-    """The flat lengths of image, weight and output; compared as floats first, so that nothing wraps."""
-    if (<double>g.n * g.c * g.cells > 4e18 or <double>g.o * g.cg * g.taps > 4e18 or <double>g.n * g.o * g.outs > 4e18
-            or x != g.n * g.c * g.cells or w != g.o * g.cg * g.taps or y != g.n * g.o * g.outs):
-        refuse("array lengths do not match the geometry")
-    return 0

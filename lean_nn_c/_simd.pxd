@@ -52,6 +52,17 @@ cdef extern from "simd.h" nogil:
                        float* dst) noexcept
     void lnn_piece_f64(const double* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
                        double* dst) noexcept
+    enum:
+        LNN_PLAIN
+        LNN_RELU
+        LNN_LEAKY
+    ctypedef struct lnn_tail:
+        size_t other
+        bint adds
+        int act
+        double slope
+    void lnn_finish_f32(const lnn_tail* t, float* out, Py_ssize_t n) noexcept
+    void lnn_finish_f64(const lnn_tail* t, double* out, Py_ssize_t n) noexcept
     int lnn_finite_f32(const float* x, Py_ssize_t n) noexcept
     int lnn_finite_f64(const double* x, Py_ssize_t n) noexcept
 
@@ -140,6 +151,16 @@ cdef inline void piece(const real* src, const int64_t* off, int64_t kn, int64_t 
         lnn_piece_f32(src, off, kn, length, width, dst)
     else:
         lnn_piece_f64(src, off, kn, length, width, dst)
+
+
+cdef inline void finish(const lnn_tail* tail, real* out, int64_t n) noexcept nogil:
+    """out = act(out + other) for n neighbouring outputs (tail.h); NULL is no tail."""
+    if tail == NULL:
+        return
+    if real is float:
+        lnn_finish_f32(tail, out, n)
+    else:
+        lnn_finish_f64(tail, out, n)
 
 
 cdef inline bint all_finite(const real* x, int64_t n) noexcept nogil:

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t
 
+from lean_nn_c._simd cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef extern from "winograd.h" nogil:
@@ -15,10 +16,10 @@ cdef extern from "winograd.h" nogil:
                              Py_ssize_t ahead, float* out, Py_ssize_t step) noexcept
     void lnn_wino_weight_f64(int m, int flip, Py_ssize_t filters, const double* w, Py_ssize_t next,
                              Py_ssize_t ahead, double* out, Py_ssize_t step) noexcept
-    void lnn_wino_output_f32(int m, const float* t, Py_ssize_t step, float bias, float** p,
-                             const int64_t* pitch, float* zero) noexcept
-    void lnn_wino_output_f64(int m, const double* t, Py_ssize_t step, double bias, double** p,
-                             const int64_t* pitch, double* zero) noexcept
+    void lnn_wino_output_f32(int m, const float* t, Py_ssize_t step, float bias, float** p, const int64_t* pitch,
+                             const lnn_tail* tail, const float** other, float* zero) noexcept
+    void lnn_wino_output_f64(int m, const double* t, Py_ssize_t step, double bias, double** p, const int64_t* pitch,
+                             const lnn_tail* tail, const double** other, double* zero) noexcept
     void lnn_wino_cotangent_f32(int m, const float** p, Py_ssize_t pitch, float* out, Py_ssize_t step) noexcept
     void lnn_wino_cotangent_f64(int m, const double** p, Py_ssize_t pitch, double* out, Py_ssize_t step) noexcept
     void lnn_wino_filter_f32(int m, const float* u, Py_ssize_t step, int add, float** p, float* zero) noexcept
@@ -46,12 +47,13 @@ cdef inline void weight(int m, bint flip, int64_t filters, const real* w, int64_
 
 
 cdef inline void output(int m, const real* t, int64_t step, real bias, real** p, const int64_t* pitch,
-                        real* zero) noexcept nogil:
-    """The m x m outputs A^T t A + bias of every lane, to p[lane]; `zero` stays zero if all are finite."""
+                        const lnn_tail* tail, const real** other, real* zero) noexcept nogil:
+    """The m x m outputs A^T t A + bias of every lane and their tail, to p[lane]; `zero` stays zero if the sums are
+    finite."""
     if real is float:
-        lnn_wino_output_f32(m, t, step, bias, p, pitch, zero)
+        lnn_wino_output_f32(m, t, step, bias, p, pitch, tail, other, zero)
     else:
-        lnn_wino_output_f64(m, t, step, bias, p, pitch, zero)
+        lnn_wino_output_f64(m, t, step, bias, p, pitch, tail, other, zero)
 
 
 cdef inline void cotangent(int m, const real** p, int64_t pitch, real* out, int64_t step) noexcept nogil:

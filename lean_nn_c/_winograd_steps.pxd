@@ -183,6 +183,11 @@ cdef inline int place_row(const Plan* p, const Tiles* s, int64_t row, int k, int
     return detours
 
 
+cdef inline const real* partner(const Plan* p, const real* place) noexcept nogil:
+    """What the tail adds to an output."""
+    return <const real*>(<size_t>place + p.tail.other)
+
+
 cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,
                         real* y) noexcept nogil:
     """The outputs of rows first..stop of one unit; tiles that hang over the edge, or whose cells are not neighbours in
@@ -191,31 +196,42 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
     Returns whether some output is not finite.
     """
     cdef real whole[8 * MAX_WIDTH]      # sixteen cells for every lane of a vector
+    cdef real more[8 * MAX_WIDTH]       # and those that the tail adds to them
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
+    cdef const real* other[MAX_WIDTH]
     cdef int64_t pitch[MAX_WIDTH]
     cdef int64_t lines[MAX_WIDTH]
     cdef int64_t columns[MAX_WIDTH]
     cdef Tiles s
-    cdef int64_t row, i, offset
+    cdef int64_t row, i, offset, line = p.y.out_step * p.x.out_size
     cdef int vector, lane, detours, per_vector = lanes(t)
+    cdef bint adds = p.tail != NULL and p.tail.adds
     place_tiles(p, unit, &s)
     memset(&zero[0], 0, sizeof(zero))
+    memset(&more[0], 0, sizeof(more))
     for row in range(first, stop):
         for vector in range(s.vectors):
             detours = place_row(p, &s, row, vector * per_vector, per_vector, y, &whole[0], &to[0], &pitch[0], &lines[0],
                                 &columns[0])
+            offset = row_offset(p, row)
+            if adds:
+                for lane in range(per_vector):
+                    other[lane] = partner(p, <const real*>to[lane])
+                    if to[lane] == &whole[16 * lane]:
+                        other[lane] = &more[16 * lane]
+                        for i in range(lines[lane]):
+                            copy_row(partner(p, <const real*>y + offset + s.dest[vector * per_vector + lane] + i * line),
+                                     p.x.out_step, columns[lane], &more[16 * lane + 4 * i], 1)
             output(p.m, t + (row - first) * p.width + vector * per_vector, t_step(p),
-                   b[row % p.true_rows] if b != NULL else <real>0, &to[0], &pitch[0], &zero[0])
+                   b[row % p.true_rows] if b != NULL else <real>0, &to[0], &pitch[0], p.tail, &other[0], &zero[0])
             if detours == 0:
                 continue
-            offset = row_offset(p, row)
             for lane in range(per_vector):
                 if to[lane] == &whole[16 * lane]:
                     for i in range(lines[lane]):
                         copy_row(<const real*>&whole[16 * lane + 4 * i], 1, columns[lane],
-                                 y + offset + s.dest[vector * per_vector + lane] + i * p.y.out_step * p.x.out_size,
-                                 p.x.out_step)
+                                 y + offset + s.dest[vector * per_vector + lane] + i * line, p.x.out_step)
     for lane in range(per_vector):
         if zero[lane] != 0:
             return True

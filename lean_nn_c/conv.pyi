@@ -19,4 +19,23 @@ def step(
     pad: _Ints,
     dilation: _Ints,
     algorithm: str = "auto",
+    other: bool = False,
+    act: str = "",
+    slope: float = 0,
+    packed: bool = False,
 ) -> Step: ...
+def pack(
+    name: str,
+    wide: bool,
+    n: int,
+    c: int,
+    o: int,
+    groups: int,
+    spatial: _Ints,
+    kernel: _Ints,
+    out: _Ints,
+    stride: _Ints,
+    pad: _Ints,
+    dilation: _Ints,
+    algorithm: str = "auto",
+) -> Step | None: ...

@@ -14,20 +14,20 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
-from lean_nn_c._simd cimport all_finite, lanes
+from lean_nn_c._simd cimport LNN_BYTES, LNN_PLAIN, all_finite, lnn_tail
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._types cimport real
 from lean_nn_c.direct cimport (
-    direct_conv, direct_conv_input, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_input,
-    strips_conv_weight, strips_pay,
+    direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight, strips_pay,
 )
+from lean_nn_c.gemm cimport read_tail
 from lean_nn_c.precision cimport is_fast
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, make_step
-from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, taps_conv, taps_conv_input
+from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, taps_conv
 from lean_nn_c.taps_weight cimport taps_conv_weight
 from lean_nn_c.winograd cimport (
-    winograd_conv, winograd_conv_input, winograd_conv_weight, winograd_pays, winograd_tile, winograd_weight_pays,
-    winograd_weight_tile,
+    winograd_conv, winograd_conv_weight, winograd_pack, winograd_packed, winograd_pays, winograd_tile,
+    winograd_weight_pays, winograd_weight_tile,
 )
 
 cdef enum Algorithm:
@@ -42,7 +42,11 @@ ALGORITHMS = {"auto": AUTO, "taps": TAPS, "winograd": WINOGRAD, "strips": STRIPS
 cdef struct Plan:
     Geometry g
     Algorithm by
-    bint bias
+    bint bias           # there is one (for `pack`: it is conv_input's weight)
+    lnn_tail tail
+    int m               # Winograd's tiles; 0: it does not apply
+    bint few, pays      # whether strips are taken, whether Winograd's algorithm pays: decided once
+    bint packed         # a transformed weight comes with the arrays
 
 
 # --- which algorithm ---
@@ -52,9 +56,20 @@ cdef bint by_strips(const Plan* p, Kind kind) noexcept nogil:
     return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind))
 
 
-cdef bint by_winograd(const Plan* p, int m, bint pays) noexcept nogil:
-    """m: the size of its tiles, 0 where it does not apply."""
-    return m != 0 and (p.by == WINOGRAD or (p.by == AUTO and pays and is_fast()))
+cdef void choose(Plan* p, str name, int per_vector):
+    """What the geometry alone decides."""
+    cdef const Geometry* g = &p.g
+    cdef bint transposed = name == "conv_input"
+    if name == "conv_weight":
+        p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT)
+        p.pays = winograd_weight_pays(g, p.m)
+    else:
+        p.m, p.few = winograd_tile(g, transposed, per_vector), by_strips(p, CONV_INPUT if transposed else CONV)
+        p.pays = winograd_pays(g, transposed, p.m, per_vector, p.few and not transposed)
+
+
+cdef bint by_winograd(const Plan* p) noexcept nogil:
+    return p.m != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.pays and is_fast()))
 
 
 cdef bint by_taps(const Plan* p) noexcept nogil:
@@ -80,51 +95,32 @@ cdef bint spoilt(const real* result, Py_ssize_t n, const real* factor, Py_ssize_
 # --- the contractions ---
 
 
-cdef int conv(const Plan* p, const real* x, const real* w, const real* b, real* y) noexcept nogil:
-    """y[n, o, p] = b[o] + sum_{c, k} x~[n, c, p*s + k*d - pad] * w[o, c, k]"""
+cdef int conv(const Plan* p, bint transposed, const real* source, const real* w, const real* b, const real* packed,
+              const lnn_tail* tail, real* out) noexcept nogil:
+    """conv        y[n, o, p] = b[o] + sum_{c, k} x~[n, c, p*s + k*d - pad] * w[o, c, k]
+
+    conv_input (`transposed`)
+                x_bar[n, c, u] = b[c] + sum over o, p, k with p*s + k*d - pad = u of y_bar[n, o, p] * w[o, c, k]
+    """
     cdef const Geometry* g = &p.g
-    cdef int64_t results = g.n * g.o * g.outs
-    cdef int status = UNSUITED, m = winograd_tile(g, False, lanes(x))
-    cdef bint few = by_strips(p, CONV), winograd = by_winograd(p, m, winograd_pays(g, False, m, lanes(x), few))
+    cdef int64_t results = g.n * (g.c * g.cells if transposed else g.o * g.outs), weights = g.o * g.cg * g.taps
+    cdef int status = UNSUITED
+    cdef bint empty = transposed and (weights == 0 or g.n * g.o * g.outs == 0)
     if results == 0:
         return STEP_DONE
-    if few and not winograd:
-        status = strips_conv(g, x, w, b, y)
-    if not final(status) and winograd:
-        status = winograd_conv(g, m, x, w, <const real*>NULL, b, y)
-    if not final(status) and by_taps(p):
-        status = taps_conv(g, x, w, b, y)
+    if p.few and not empty and (transposed or not by_winograd(p)):
+        status = strips_conv(g, transposed, source, w, b, tail, out)
+    if not final(status) and not empty and by_winograd(p):
+        status = winograd_conv(g, transposed, p.m, source, w, packed, b, tail, out)
+    if not final(status) and not empty and by_taps(p):
+        status = taps_conv(g, transposed, source, w, b, tail, out)
         if status == UNSUITED and p.by == TAPS:
             return STEP_TOO_LARGE
-        if status == DONE and spoilt(<const real*>y, results, w, g.o * g.cg * g.taps):
+        if status == DONE and spoilt(<const real*>out, results, w, weights):
             status = UNSUITED
     if final(status):
         return told(status)
-    direct_conv(g, x, w, b, y)
-    return STEP_DONE
-
-
-cdef int conv_input(const Plan* p, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
-    """x_bar[n, c, u] = sum over o, p, k with p*s + k*d - pad = u of y_bar[n, o, p] * w[o, c, k]"""
-    cdef const Geometry* g = &p.g
-    cdef int64_t results = g.n * g.c * g.cells, weights = g.o * g.cg * g.taps
-    cdef int status = UNSUITED, m = winograd_tile(g, True, lanes(y_bar))
-    if results == 0 or weights == 0 or g.n * g.o * g.outs == 0:
-        memset(x_bar, 0, results * sizeof(real))
-        return STEP_DONE
-    if by_strips(p, CONV_INPUT):
-        status = strips_conv_input(g, y_bar, w, x_bar)
-    if not final(status) and by_winograd(p, m, winograd_pays(g, True, m, lanes(y_bar), False)):
-        status = winograd_conv_input(g, m, y_bar, w, <const real*>NULL, x_bar)
-    if not final(status) and by_taps(p):
-        status = taps_conv_input(g, y_bar, w, x_bar)
-        if status == UNSUITED and p.by == TAPS:
-            return STEP_TOO_LARGE
-        if status == DONE and spoilt(<const real*>x_bar, results, w, weights):
-            status = UNSUITED
-    if final(status):
-        return told(status)
-    direct_conv_input(g, y_bar, w, x_bar)
+    direct_conv(g, transposed, source, w, b, tail, out)
     return STEP_DONE
 
 
@@ -132,14 +128,14 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
     """w_bar[o, c, k] = sum_{n, p} x~[n, c, p*s + k*d - pad] * y_bar[n, o, p]"""
     cdef const Geometry* g = &p.g
     cdef int64_t results = g.o * g.cg * g.taps, cells = g.n * g.c * g.cells, outs = g.n * g.o * g.outs
-    cdef int status = UNSUITED, m = winograd_weight_tile(g)
+    cdef int status = UNSUITED
     if results == 0 or cells == 0 or outs == 0:
         memset(w_bar, 0, results * sizeof(real))
         return STEP_DONE
-    if by_strips(p, CONV_WEIGHT):
+    if p.few:
         status = strips_conv_weight(g, x, y_bar, w_bar)
-    if not final(status) and by_winograd(p, m, winograd_weight_pays(g, m)):
-        status = winograd_conv_weight(g, m, x, y_bar, w_bar)
+    if not final(status) and by_winograd(p):
+        status = winograd_conv_weight(g, p.m, x, y_bar, w_bar)
     if not final(status) and by_taps(p):
         status = taps_conv_weight(g, x, y_bar, w_bar)
         if status == UNSUITED and p.by == TAPS:
@@ -156,27 +152,31 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
 # --- as steps: untyped pointers in, the element type chosen once ---
 
 
-cdef int run_conv(const void* plan, char** at, real unused) noexcept nogil:
+cdef int run_conv(const void* plan, bint transposed, char** at, real unused) noexcept nogil:
+    """Arrays: source, w[, b][, what the tail adds][, packed], result."""
     cdef const Plan* p = <const Plan*>plan
-    if p.bias:
-        return conv(p, <const real*>at[0], <const real*>at[1], <const real*>at[2], <real*>at[3])
-    return conv(p, <const real*>at[0], <const real*>at[1], <const real*>NULL, <real*>at[2])
+    cdef lnn_tail tail = p.tail
+    cdef int b = 2, other = b + p.bias, packed = other + tail.adds, out = packed + p.packed
+    tail.other = <size_t>at[other] - <size_t>at[out]
+    return conv(p, transposed, <const real*>at[0], <const real*>at[1], <const real*>at[b] if p.bias else NULL,
+                <const real*>at[packed] if p.packed else NULL, &tail if tail.adds or tail.act != LNN_PLAIN else NULL,
+                <real*>at[out])
 
 
 cdef int conv_f32(const void* plan, char** at) noexcept nogil:
-    return run_conv(plan, at, <float>0)
+    return run_conv(plan, False, at, <float>0)
 
 
 cdef int conv_f64(const void* plan, char** at) noexcept nogil:
-    return run_conv(plan, at, <double>0)
+    return run_conv(plan, False, at, <double>0)
 
 
 cdef int conv_input_f32(const void* plan, char** at) noexcept nogil:
-    return conv_input(<const Plan*>plan, <const float*>at[0], <const float*>at[1], <float*>at[2])
+    return run_conv(plan, True, at, <float>0)
 
 
 cdef int conv_input_f64(const void* plan, char** at) noexcept nogil:
-    return conv_input(<const Plan*>plan, <const double*>at[0], <const double*>at[1], <double*>at[2])
+    return run_conv(plan, True, at, <double>0)
 
 
 cdef int conv_weight_f32(const void* plan, char** at) noexcept nogil:
@@ -233,29 +233,43 @@ cdef int check_winograd(const Geometry* g, str name) except -1:
     return 0
 
 
-def step(
-    str name, bint wide, bint bias, int64_t n, int64_t c, int64_t o, int64_t groups,
-    tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
-):
-    """One of conv (x, w[, b], y), conv_input (y_bar, w, x_bar), conv_weight (x, y_bar, w_bar), unfold (x, cols) and
-    fold (cols, x_bar; both with o = c) on flat arrays of float64 (`wide`) or float32.
-    """
-    cdef Plan p
-    cdef int item = 8 if wide else 4
-    cdef Kernel run
+cdef int read_plan(Plan* p, str name, bint wide, int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial,
+                   tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm) except -1:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"conv: unknown algorithm; got {algorithm!r}; choose from {tuple(ALGORITHMS)}")
-    p.by, p.bias = ALGORITHMS[algorithm], bias
+    p.by = ALGORITHMS[algorithm]
     read_geometry(&p.g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
     if p.by == WINOGRAD:
         check_winograd(&p.g, name)
     check_elements(&p.g)
+    choose(p, name, LNN_BYTES // (8 if wide else 4))
+    return 0
+
+
+def step(
+    str name, bint wide, bint bias, int64_t n, int64_t c, int64_t o, int64_t groups,
+    tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
+    bint other=False, str act="", double slope=0, bint packed=False,
+):
+    """One of conv (x, w[, b][, other][, packed], y), conv_input (y_bar, w[, b][, other][, packed], x_bar), conv_weight (x,
+    y_bar, w_bar), unfold (x, cols) and fold (cols, x_bar; both with o = c) on flat arrays of float64 (`wide`) or float32.
+
+    `other` is added to the result, then comes `act` of gemm.ACTS (tail.h); `packed` is what `pack` made of the weight.
+    """
+    cdef Plan p
+    cdef int item = 8 if wide else 4
+    cdef Kernel run
+    read_plan(&p, name, wide, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
+    read_tail(&p.tail, other, act, slope)
+    p.bias, p.packed = bias, packed
     x, w, y = item * n * c * p.g.cells, item * o * p.g.cg * p.g.taps, item * n * o * p.g.outs
-    if name == "conv":
-        run = conv_f64 if wide else conv_f32
-        sizes = (x, w, item * o, y) if bias else (x, w, y)
-    elif name == "conv_input":
-        run, sizes = conv_input_f64 if wide else conv_input_f32, (y, w, x)
+    if name == "conv" or name == "conv_input":
+        source, result, channels = (x, y, o) if name == "conv" else (y, x, c)
+        run = (conv_f64 if wide else conv_f32) if name == "conv" else conv_input_f64 if wide else conv_input_f32
+        more = [*([item * channels] if bias else []), *([result] if other else [])]
+        if packed:
+            more.append(item * winograd_packed(&p.g, name == "conv_input", p.m))
+        sizes = (source, w, *more, result)
     elif name == "conv_weight":
         run, sizes = conv_weight_f64 if wide else conv_weight_f32, (x, y, w)
     elif name == "unfold":
@@ -265,6 +279,34 @@ def step(
     else:
         raise ValueError(f"conv: unknown kernel; got {name!r}; choose from conv, conv_input, conv_weight, unfold, fold")
     return make_step(name, run, &p, sizeof(p), sizes)
+
+
+def pack(
+    str name, bint wide, int64_t n, int64_t c, int64_t o, int64_t groups,
+    tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
+):
+    """A step (w, packed): what `step` with `packed` takes; None where the algorithm reads the weight as it is."""
+    cdef Plan p
+    cdef int item = 8 if wide else 4
+    cdef int64_t values
+    read_plan(&p, name, wide, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
+    p.bias = name == "conv_input"
+    if o * p.g.cg * p.g.taps == 0 or not by_winograd(&p) or (p.few and p.bias):
+        return None
+    values = winograd_packed(&p.g, p.bias, p.m)
+    return make_step("pack", pack_f64 if wide else pack_f32, &p, sizeof(p), (item * o * p.g.cg * p.g.taps, item * values))
+
+
+cdef int pack_f32(const void* plan, char** at) noexcept nogil:
+    cdef const Plan* p = <const Plan*>plan
+    winograd_pack(&p.g, p.bias, p.m, <const float*>at[0], <float*>at[1])
+    return STEP_DONE
+
+
+cdef int pack_f64(const void* plan, char** at) noexcept nogil:
+    cdef const Plan* p = <const Plan*>plan
+    winograd_pack(&p.g, p.bias, p.m, <const double*>at[0], <double*>at[1])
+    return STEP_DONE
 
 
 cdef int check_elements(const Geometry* g) except -1:

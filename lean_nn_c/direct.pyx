@@ -24,7 +24,7 @@ from libc.string cimport memset
 
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, all_finite, dots
+from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, all_finite, dots, finish, lnn_tail
 from lean_nn_c._strips cimport (
     ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, LNN_TALL, Kind, Plan, Strips, cut, fill_strip, gauge, loosen,
     make_plan, open_plan, plan_bytes, settle, sweep_rows,
@@ -111,7 +111,7 @@ cdef int threads_of(const Geometry* g, double planes) noexcept nogil:
     return threads_for(<Py_ssize_t>min(planes * g.outs * g.taps, 1e18))
 
 
-cdef void conv_plane(const Geometry* g, const real* x, const real* w, const real* b, real* y,
+cdef void conv_plane(const Geometry* g, const real* x, const real* w, const real* b, const lnn_tail* tail, real* y,
                      int64_t unit) noexcept nogil:
     cdef int64_t n = unit // g.o, o = unit % g.o, group = o // g.og, c, tap, i
     cdef real* out = y + unit * g.outs
@@ -121,30 +121,33 @@ cdef void conv_plane(const Geometry* g, const real* x, const real* w, const real
         for tap in range(g.taps):
             walk(GATHER, g, tap, w[(o * g.cg + c) * g.taps + tap],
                  <real*>x + (n * g.c + group * g.cg + c) * g.cells, out, NULL)
+    finish(tail, out, g.outs)
 
 
-cdef void direct_conv(const Geometry* g, const real* x, const real* w, const real* b, real* y) noexcept nogil:
-    cdef int64_t unit
-    for unit in prange(g.n * g.o, schedule="dynamic", num_threads=threads_of(g, <double>g.n * g.o * g.cg)):
-        conv_plane(g, x, w, b, y, unit)
+cdef void direct_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* b,
+                      const lnn_tail* tail, real* out) noexcept nogil:
+    """conv, or conv_input (`transposed`)."""
+    cdef int64_t unit, planes = g.n * (g.c if transposed else g.o)
+    for unit in prange(planes, schedule="dynamic",
+                       num_threads=threads_of(g, <double>planes * (g.og if transposed else g.cg))):
+        if transposed:
+            conv_input_plane(g, source, w, b, tail, out, unit)
+        else:
+            conv_plane(g, source, w, b, tail, out, unit)
 
 
-cdef void conv_input_plane(const Geometry* g, const real* y_bar, const real* w, real* x_bar,
-                           int64_t unit) noexcept nogil:
+cdef void conv_input_plane(const Geometry* g, const real* y_bar, const real* w, const real* b, const lnn_tail* tail,
+                           real* x_bar, int64_t unit) noexcept nogil:
     cdef int64_t n = unit // g.c, c = unit % g.c, group = c // g.cg, i, o, tap
     cdef real* out = x_bar + unit * g.cells
-    memset(out, 0, g.cells * sizeof(real))
+    for i in range(g.cells):
+        out[i] = b[c] if b != NULL else 0
     for i in range(g.og):
         o = group * g.og + i
         for tap in range(g.taps):
             walk(SCATTER, g, tap, w[(o * g.cg + c % g.cg) * g.taps + tap], out,
                  <real*>y_bar + (n * g.o + o) * g.outs, NULL)
-
-
-cdef void direct_conv_input(const Geometry* g, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
-    cdef int64_t unit
-    for unit in prange(g.n * g.c, schedule="dynamic", num_threads=threads_of(g, <double>g.n * g.c * g.og)):
-        conv_input_plane(g, y_bar, w, x_bar, unit)
+    finish(tail, out, g.cells)
 
 
 cdef void conv_weight_plane(const Geometry* g, const real* x, const real* y_bar, real* w_bar,
@@ -229,14 +232,14 @@ cdef Desk desk_at(const Strips* s, const Geometry* g, char* memory, int64_t stri
     return d
 
 
-cdef void strip_units(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b, real* out,
-                      char* memory, int64_t first, int64_t stop) noexcept nogil:
+cdef void strip_units(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b,
+                      const lnn_tail* tail, real* out, char* memory, int64_t first, int64_t stop) noexcept nogil:
     """Units first..stop of conv or conv_input; a unit is (strip, sample, group)."""
     cdef int64_t unit, planes = g.n * g.groups
     cdef int64_t strip = first // planes, image = first % planes, group = image % g.groups
     cdef Desk d = desk_at(s, g, memory, strip, 0)
     for unit in range(first, stop):
-        strip_unit(s, g, &d, source, w, b, out, image, group)
+        strip_unit(s, g, &d, source, w, b, tail, out, image, group)
         image += 1                  # counted, not divided: small planes take no longer than a few divisions
         group = group + 1 if group + 1 < g.groups else 0
         if image == planes and unit + 1 < stop:
@@ -246,7 +249,8 @@ cdef void strip_units(const Strips* s, const Geometry* g, const real* source, co
 
 
 cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, const real* source, const real* w,
-                            const real* b, real* out, int64_t image, int64_t group) noexcept nogil:
+                            const real* b, const lnn_tail* tail, real* out, int64_t image,
+                            int64_t group) noexcept nogil:
     """One group of one sample: its channels chunk by chunk."""
     cdef bint back = s.kind == CONV_INPUT
     cdef int64_t rows = g.cg if back else g.og, cells = g.outs if back else g.cells, at = 0, channels, i
@@ -260,6 +264,8 @@ cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, c
         strip_rows(s, g, d, weight, b + group * rows if b != NULL else NULL, at, channels,
                    out + image * rows * s.size * s.rest + d.plan.begin)
         at += channels
+    for i in range(rows if tail != NULL else 0):
+        finish(tail, out + (image * rows + i) * s.size * s.rest + d.plan.begin, d.plan.height * s.rest)
 
 
 cdef inline void strip_rows(const Strips* s, const Geometry* g, const Desk* d, const real* w, const real* b, int64_t at,
@@ -287,13 +293,14 @@ cdef inline void strip_rows(const Strips* s, const Geometry* g, const Desk* d, c
         m += mr
 
 
-cdef int strips_run(Kind kind, const Geometry* g, const real* source, const real* w, const real* b,
-                    real* out) noexcept nogil:
+cdef int strips_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* b,
+                     const lnn_tail* tail, real* out) noexcept nogil:
+    """conv, or conv_input (`transposed`)."""
     cdef Strips s
     cdef int64_t i, units, blocks, size
     cdef int threads = strip_threads(g)
     cdef char* desks
-    if not cut(&s, g, kind, sizeof(real)) or not all_finite(w, g.o * g.cg * g.taps):
+    if not cut(&s, g, CONV_INPUT if transposed else CONV, sizeof(real)) or not all_finite(w, g.o * g.cg * g.taps):
         return UNSUITED
     desks = open_desks(&s, s.sums, threads, &size)
     if desks == NULL:
@@ -301,7 +308,7 @@ cdef int strips_run(Kind kind, const Geometry* g, const real* source, const real
     units = s.count * g.n * g.groups
     blocks = min(units, <int64_t>(8 * threads if threads > 1 else 1))
     for i in prange(blocks, schedule="dynamic", num_threads=threads):
-        strip_units(&s, g, source, w, b, out, desks + omp_get_thread_num() * size, units * i // blocks,
+        strip_units(&s, g, source, w, b, tail, out, desks + omp_get_thread_num() * size, units * i // blocks,
                     units * (i + 1) // blocks)
     free(desks)
     return DONE
@@ -328,14 +335,6 @@ cdef bint strips_pay(const Geometry* g, Kind kind) noexcept nogil:
 
 cdef int strip_threads(const Geometry* g) noexcept nogil:
     return threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
-
-
-cdef int strips_conv(const Geometry* g, const real* x, const real* w, const real* b, real* y) noexcept nogil:
-    return strips_run(CONV, g, x, w, b, y)
-
-
-cdef int strips_conv_input(const Geometry* g, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
-    return strips_run(CONV_INPUT, g, y_bar, w, <const real*>NULL, x_bar)
 
 
 cdef void strip_weights(const Strips* s, const Geometry* g, const real* x, const real* y_bar, real* w_bar,

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport MAX_RANK
-from lean_nn_c._simd cimport LNN_ROWS, whole_lines
+from lean_nn_c._simd cimport LNN_ROWS, lnn_tail, whole_lines
 from lean_nn_c._types cimport real
 
 cdef enum:
@@ -22,6 +22,8 @@ cdef struct Product:
     int64_t blocks                          # partial sums
     int64_t panels                          # scratch for a block's rows of op(a)
     bint as_dots
+    const void* column_bias                 # one value per column, added to the finished sums, or NULL
+    const lnn_tail* tail                    # what follows, or NULL
 
 
 cdef struct Ahead:                          # cache lines to call in: `length` bytes of each of `rows` rows,
@@ -66,3 +68,4 @@ cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* st
                         real* c, int64_t ldc, int64_t columns, const Ahead* ahead) noexcept nogil
 cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,
                       int threads) noexcept nogil
+cdef int read_tail(lnn_tail* tail, bint other, str act, double slope) except -1

@@ -1,5 +1,7 @@
 from lean_nn_c.step import Step
 
+ACTS: dict[str, int]
+
 def step(
     wide: bool,
     a_size: int,
@@ -12,4 +14,8 @@ def step(
     batch: tuple[int, ...],
     a_step: tuple[int, ...],
     b_step: tuple[int, ...],
+    bias: bool = False,
+    other: bool = False,
+    act: str = "",
+    slope: float = 0,
 ) -> Step: ...

@@ -21,8 +21,8 @@ from libc.string cimport memcpy, memset
 from lean_nn_c._geometry cimport MAX_RANK, refuse
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport (
-    LNN_ROWS, SPARE_LINE, aligned, bring, dots, lanes, lines, lnn_prefetch, lnn_vectors, panel, rows_of, tile, turn,
-    whole_lines,
+    LNN_LEAKY, LNN_PLAIN, LNN_RELU, LNN_ROWS, SPARE_LINE, aligned, bring, dots, finish, lanes, lines, lnn_prefetch,
+    lnn_tail, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
 )
 from lean_nn_c._types cimport real
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, make_step
@@ -270,6 +270,19 @@ cdef void unit(const Product* p, const real* a, const real* b, const real* bias,
         few_rows(p, a, b, bias, c, first, stop, scratch)
     else:
         many_rows(p, a, b, bias, c, m0, m1, first, stop, scratch)
+    if p.column_bias != NULL or p.tail != NULL:
+        end_rows(p, c, m0, m1, first * p.width, min(p.n, stop * p.width))
+
+
+cdef void end_rows(const Product* p, real* c, int64_t m0, int64_t m1, int64_t first, int64_t stop) noexcept nogil:
+    """What follows the sums c[m0:m1, first:stop], which are still in the cache."""
+    cdef const real* bias = <const real*>p.column_bias
+    cdef int64_t m, n
+    for m in range(m0, m1):
+        if bias != NULL:
+            for n in range(first, stop):
+                c[m * p.n + n] += bias[n]
+        finish(p.tail, c + m * p.n + first, stop - first)
 
 
 cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,
@@ -383,16 +396,25 @@ cdef void merge_rows(Product* p, bint ta) noexcept nogil:
 cdef struct Plan:
     Product p
     int64_t results
+    bint bias
+    lnn_tail tail
 
 
 cdef int run(const void* plan, char** at, real unused) noexcept nogil:
     cdef Product p = (<const Plan*>plan).p
-    if p.k == 0:
-        memset(at[2], 0, (<const Plan*>plan).results * sizeof(real))
-        return STEP_DONE
+    cdef lnn_tail tail = (<const Plan*>plan).tail
+    cdef int out = 2 + (<const Plan*>plan).bias + tail.adds
     if (<const Plan*>plan).results == 0:
         return STEP_DONE
-    if multiply(&p, <const real*>at[0], <const real*>at[1], <const real*>NULL, <real*>at[2]):
+    p.column_bias = at[2] if (<const Plan*>plan).bias else NULL
+    p.tail = NULL
+    if tail.adds or tail.act != LNN_PLAIN:
+        tail.other = <size_t>at[out - 1] - <size_t>at[out]
+        p.tail = &tail
+    if p.k == 0:
+        memset(at[out], 0, (<const Plan*>plan).results * sizeof(real))
+        end_rows(&p, <real*>at[out], 0, (<const Plan*>plan).results // p.n, 0, p.n)
+    elif multiply(&p, <const real*>at[0], <const real*>at[1], <const real*>NULL, <real*>at[out]):
         return STEP_NO_MEMORY
     return STEP_DONE
 
@@ -407,14 +429,17 @@ cdef int run_f64(const void* plan, char** at) noexcept nogil:
 
 def step(
     bint wide, int64_t a_size, int64_t b_size, int64_t m, int64_t n, int64_t k, bint ta, bint tb, tuple batch,
-    tuple a_step, tuple b_step,
+    tuple a_step, tuple b_step, bint bias=False, bint other=False, str act="", double slope=0,
 ):
     """c[...] = op(a[...]) @ op(b[...]) on a (`a_size` values, op(a) m x k), b (`b_size`, op(b) k x n) and c (batch x m x n).
 
-    `a_step`, `b_step` are the distances of neighbours on each batch axis; `wide` is float64, else float32.
+    `a_step`, `b_step` are the distances of neighbours on each batch axis; `wide` is float64, else float32. With `bias` a
+    third array is added to every row, with `other` one like c; `act` of ACTS comes last.
     """
     cdef Plan plan
     cdef int item = 8 if wide else 4
+    plan.bias = bias
+    read_tail(&plan.tail, other, act, slope)
     read_product(&plan.p, m, n, k, ta, tb, batch, a_step, b_step)
     if <double>plan.p.batch * m * n > 1e18 or a_size > 1e18 or b_size > 1e18 or min(a_size, b_size) < 0:
         refuse("sizes overflow")
@@ -422,5 +447,15 @@ def step(
     if plan.results and (span(&plan.p, True) > a_size or span(&plan.p, False) > b_size):
         refuse("an operand is shorter than the sizes say")
     merge_rows(&plan.p, ta)
-    return make_step("matmul", run_f64 if wide else run_f32, &plan, sizeof(plan),
-                     (item * a_size, item * b_size, item * plan.results))
+    arrays = [a_size, b_size, *([n] if bias else []), *([plan.results] if other else []), plan.results]
+    return make_step("matmul", run_f64 if wide else run_f32, &plan, sizeof(plan), tuple([item * size for size in arrays]))
+
+
+ACTS = {"": LNN_PLAIN, "relu": LNN_RELU, "leaky_relu": LNN_LEAKY}
+
+
+cdef int read_tail(lnn_tail* tail, bint other, str act, double slope) except -1:
+    if act not in ACTS:
+        refuse(f"unknown activation {act!r}")
+    tail.other, tail.adds, tail.act, tail.slope = 0, other, ACTS[act], slope
+    return 0

@@ -52,6 +52,8 @@ enum {
 /* Vectors per tile for a product of m rows: few rows leave registers for more columns. */
 static inline int lnn_vectors(int64_t m) { return m == 1 ? 8 : m == 2 ? 4 : m == 3 ? 3 : LNN_FULL; }
 
+#include "tail.h"
+
 #define LNN_INLINE static inline __attribute__((always_inline))
 #define LNN_JOIN_(a, b) a##_##b
 #define LNN_JOIN(a, b) LNN_JOIN_(a, b)
@@ -76,6 +78,7 @@ static inline void lnn_prefetch(const void *place) { __builtin_prefetch(place, 0
 #define LNN_SUFFIX f32
 #include "simd_tile.h"
 #include "simd_panel.h"
+#include "tail_real.h"
 #undef LNN_T
 #undef LNN_INT
 #undef LNN_SIZE
@@ -87,6 +90,7 @@ static inline void lnn_prefetch(const void *place) { __builtin_prefetch(place, 0
 #define LNN_SUFFIX f64
 #include "simd_tile.h"
 #include "simd_panel.h"
+#include "tail_real.h"
 #undef LNN_T
 #undef LNN_INT
 #undef LNN_SIZE

@@ -26,16 +26,16 @@ thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread.
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
-from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, cells_of, choose_runs, cut, is_dense
+from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, cells_of, choose_runs, cut, is_dense, spread
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Planes, fill_channel, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport open_phases, pack_phases, phases_pay, residues, spread_phases, terms_per_channel
 from lean_nn_c._simd cimport (
-    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, gather, lanes, lnn_vectors, piece, whole_lines,
+    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_tail, lnn_vectors, piece, whole_lines,
 )
 from lean_nn_c._taps cimport (
     BLOCK, Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, split_terms,
@@ -68,26 +68,6 @@ cdef void pack_weight(const Taps* t, const Block* k, const real* a, int64_t lda,
     for i in range(p.count):
         gather(a + first_row(&p, i) * lda + k.a, lda, rows_in(&p, i), t.a + k.first, k.terms,
                out + i * k.terms * LNN_ROWS)
-
-
-cdef void spread(const Columns* c, const Strip* s, int64_t rows, const real* sums, int64_t lds, real* out,
-                 int64_t ldo) noexcept nogil:
-    """Sums of a strip to their places."""
-    cdef int64_t m, j, step = c.step[c.rank - 1]
-    cdef int i
-    cdef const real* source
-    cdef real* to
-    for m in range(rows):
-        for i in range(s.pieces):
-            source, to = sums + m * lds + s.piece[i].column, out + m * ldo + s.piece[i].dest
-            if step == 1:
-                memcpy(to, source, s.piece[i].length * sizeof(real))
-            elif step == 2:                 # a constant step lets the compiler do better
-                for j in range(s.piece[i].length):
-                    to[2 * j] = source[j]
-            else:
-                for j in range(s.piece[i].length):
-                    to[step * j] = source[j]
 
 
 cdef void strip_of(const Columns* c, const Taps* t, const Block* k, const real* planes, int64_t column, int64_t columns,
@@ -148,8 +128,8 @@ cdef int64_t scratch_of(int64_t rows, int64_t width, int64_t strips) noexcept no
 
 
 cdef void phased(const Geometry* g, const Columns* c, const Taps* t, const int64_t* place, const real* w,
-                 const real* planes, int64_t p_sample, real* out, int64_t c0, int64_t c1, int64_t first, int64_t stop,
-                 real* scratch) noexcept nogil:
+                 const real* planes, int64_t p_sample, const real* bias, real* out, int64_t c0, int64_t c1,
+                 int64_t first, int64_t stop, real* scratch) noexcept nogil:
     """conv_input for channels c0..c1 of a group, strips first..stop, all residues of the stride (_phases.pxd)."""
     cdef int64_t rows = (c1 - c0) * residues(g), cells = cells_of(c), strips = (cells + c.width - 1) // c.width
     cdef int64_t block, index, column, columns, vectors, lds = c.width * (stop - first if t.blocks > 1 else 1)
@@ -167,7 +147,7 @@ cdef void phased(const Geometry* g, const Columns* c, const Taps* t, const int64
             vectors = (columns + lanes(w) - 1) // lanes(w) * lanes(w)
             to = sums + ((index - first) * c.width if t.blocks > 1 else 0)
             strip_of(c, t, &k, planes + index // strips * p_sample, column, columns, vectors, rows,
-                     <const real*>scratch, strip, <const real*>NULL, block > 0, to, lds)
+                     <const real*>scratch, strip, bias, block > 0, to, lds)
             if block == t.blocks - 1:
                 spread_phases(g, c, column, columns, c1 - c0, <const real*>to, lds,
                               out + (index // strips * g.c + c0) * g.cells)
@@ -273,7 +253,8 @@ cdef int64_t lanes_of(int64_t width, int64_t m) noexcept nogil:
 
 cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, bint transposed, int64_t channels, int64_t cells,
                      int64_t groups, int64_t m, const real* source, const real* a, int64_t a_group, int64_t lda,
-                     const real* bias, real* out, int64_t ldo, int64_t image, real* planes) noexcept nogil:
+                     const real* bias, const lnn_tail* tail, real* out, int64_t ldo, int64_t image,
+                     real* planes) noexcept nogil:
     """One sample's group, on planes of the thread's own: small ones are read while they are in its cache."""
     cdef int64_t i, group = image % groups, size = whole_lines(channels * p.channel + MAX_TILE)
     cdef int64_t blocks = (m + most_rows(planes) - 1) // most_rows(planes)
@@ -286,10 +267,10 @@ cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, bint tran
         bias += group * m
     if m < FEW:
         in_place(c, t, <int>m, a, lda, <const real*>planes, bias, out, ldo, 0, c.tiles)
-        return
-    for i in range(blocks):
+    for i in range(blocks if m >= FEW else 0):
         packed(c, t, transposed, a, lda, <const real*>planes, 0, bias, out, 0, ldo, m * i // blocks,
                m * (i + 1) // blocks, 0, (cells_of(c) + c.width - 1) // c.width, planes + size)
+    finish(tail, out, m * ldo)
 
 
 cdef int64_t most_rows(const real* unused) noexcept nogil:
@@ -307,7 +288,7 @@ cdef bint is_pointwise(const Geometry* g) noexcept nogil:
 
 
 cdef int pointwise(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
-                   real* out) noexcept nogil:
+                   const lnn_tail* tail, real* out) noexcept nogil:
     """One tap on the image as it lies is a matrix product per sample and group."""
     cdef Product p
     p.m, p.k, p.n = g.cg if transposed else g.og, g.og if transposed else g.cg, g.cells
@@ -317,13 +298,15 @@ cdef int pointwise(const Geometry* g, bint transposed, const real* source, const
     p.size[0], p.size[1] = g.n, g.groups
     p.a_step[0], p.a_step[1] = 0, g.og * g.cg
     p.b_step[0], p.b_step[1] = p.k * g.groups * g.cells, p.k * g.cells
-    p.bias_step[0], p.bias_step[1] = 0, g.og
+    p.bias_step[0], p.bias_step[1] = 0, p.m
+    p.column_bias, p.tail = NULL, tail
     return multiply(&p, w, source, bias, out)
 
 
-cdef int contract(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
-                  real* out) noexcept nogil:
-    """out[n, m] = bias[m] + sum over channels and taps of w * planes[n, channel, off(tap) + j], class by class."""
+cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
+                   const lnn_tail* tail, real* out) noexcept nogil:
+    """out[n, m] = bias[m] + sum over channels and taps of w * planes[n, channel, off(tap) + j], class by class: conv, or
+    conv_input (`transposed`)."""
     cdef Planes p
     cdef Taps t
     cdef int64_t m = g.cg if transposed else g.og, channels = g.o if transposed else g.c
@@ -332,9 +315,9 @@ cdef int contract(const Geometry* g, bint transposed, const real* source, const 
     if size * channels > affordable(g):
         return UNSUITED
     if is_pointwise(g) and g.cg and g.og and not runs_on(g, m, g.cells, lanes(source)):
-        return pointwise(g, transposed, source, w, bias, out)
+        return pointwise(g, transposed, source, w, bias, tail, out)
     if transposed and phases_pay(g):
-        return by_phases(g, &p, source, w, out)
+        return by_phases(g, &p, source, w, bias, tail, out)
     t.channels = channels // g.groups
     t.a_channel = g.cg * g.taps if transposed else g.taps
     t.b_channel = p.channel
@@ -344,14 +327,31 @@ cdef int contract(const Geometry* g, bint transposed, const real* source, const 
         return NO_MEMORY
     t.b = t.a + table_length(g.taps)
     if transposed and not covers(g):
-        memset(out, 0, g.n * g.c * g.cells * sizeof(real))
+        fill(out, bias, g.n * g.c, g.c, g.cells)
     if (not p.direct and t.channels * p.channel * <int64_t>sizeof(real) <= PRIVATE
             and is_whole(g, transposed, lanes(source))):
-        status = on_own_planes(g, &p, &t, transposed, source, w, bias, out)
+        status = on_own_planes(g, &p, &t, transposed, source, w, bias, tail, out)
     else:
-        status = on_shared_planes(g, &p, &t, transposed, source, w, bias, out)
+        status = on_shared_planes(g, &p, &t, transposed, source, w, bias, tail, out)
     free(t.a)
     return status
+
+
+cdef void fill(real* out, const real* bias, int64_t planes, int64_t channels, int64_t cells) noexcept nogil:
+    """What cells get that no tap reaches."""
+    cdef int64_t plane, i
+    for plane in range(planes):
+        for i in range(cells):
+            out[plane * cells + i] = bias[plane % channels] if bias != NULL else 0
+
+
+cdef void end_planes(const lnn_tail* tail, real* out, int64_t planes, int64_t cells, int threads) noexcept nogil:
+    """What follows the sums of some planes, which have just been written."""
+    cdef int64_t i, at_once = 8192 // max(cells, 1) + 1
+    if tail == NULL:
+        return
+    for i in prange((planes + at_once - 1) // at_once, schedule="static", num_threads=threads):
+        finish(tail, out + i * at_once * cells, min(at_once, planes - i * at_once) * cells)
 
 
 cdef bint runs_on(const Geometry* g, int64_t m, int64_t cells, int per_vector) noexcept nogil:
@@ -373,7 +373,7 @@ cdef bint is_whole(const Geometry* g, bint transposed, int per_vector) noexcept 
 
 
 cdef int on_own_planes(const Geometry* g, const Planes* p, Taps* t, bint transposed, const real* source, const real* w,
-                       const real* bias, real* out) noexcept nogil:
+                       const real* bias, const lnn_tail* tail, real* out) noexcept nogil:
     """Each sample's group on planes that a thread fills for itself."""
     cdef Columns c
     cdef int64_t residue[MAX_RANK]
@@ -391,13 +391,13 @@ cdef int on_own_planes(const Geometry* g, const Planes* p, Taps* t, bint transpo
     if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, t):
         for i in prange(g.n * g.groups, schedule="dynamic", num_threads=threads):
             own_planes(&c, t, p, transposed, t.channels, cells, g.groups, m, source, w, g.og * g.cg * g.taps, lda,
-                       bias, out, ldo, i, aligned(memory) + omp_get_thread_num() * size)
+                       bias, tail, out, ldo, i, aligned(memory) + omp_get_thread_num() * size)
     free(memory)
     return DONE
 
 
 cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint transposed, const real* source,
-                          const real* w, const real* bias, real* out) noexcept nogil:
+                          const real* w, const real* bias, const lnn_tail* tail, real* out) noexcept nogil:
     """Planes of a few samples at a time, filled by all threads, then class by class."""
     cdef Columns c
     cdef int64_t residue[MAX_RANK]
@@ -430,22 +430,26 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
                                    out + at * g.groups * m * ldo, ldo, threads)
             if not transposed or not next_residue(g, &residue[0]):
                 break
+        end_planes(tail, out + at * g.groups * m * ldo, samples * g.groups * m, ldo, threads)
         at += samples
     free(planes)
     return status
 
 
 cdef void phase_unit(const Geometry* g, const Columns* c, const Taps* t, const int64_t* place, const real* w,
-                     const real* planes, int64_t p_group, int64_t samples, real* out, int64_t index, Split s,
-                     real* scratch) noexcept nogil:
+                     const real* planes, int64_t p_group, int64_t samples, const real* bias, real* out, int64_t index,
+                     Split s, real* scratch) noexcept nogil:
     cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m)
-    cdef int64_t strips = (cells_of(c) + c.width - 1) // c.width * samples
-    phased(g, c, t, place, w + group * g.og * g.cg * g.taps, planes + group * p_group, g.groups * p_group,
-           out + group * g.cg * g.cells, g.cg * part_m // s.m, g.cg * (part_m + 1) // s.m, strips * part_t // s.t,
+    cdef int64_t strips = (cells_of(c) + c.width - 1) // c.width * samples, c0 = g.cg * part_m // s.m
+    if bias != NULL:
+        bias += (group * g.cg + c0) * residues(g)
+    phased(g, c, t, place, w + group * g.og * g.cg * g.taps, planes + group * p_group, g.groups * p_group, bias,
+           out + group * g.cg * g.cells, c0, g.cg * (part_m + 1) // s.m, strips * part_t // s.t,
            strips * (part_t + 1) // s.t, scratch)
 
 
-cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
+cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const real* w, const real* bias,
+                   const lnn_tail* tail, real* x_bar) noexcept nogil:
     """conv_input with the residues of the stride as rows; planes of a few samples at a time."""
     cdef Columns c
     cdef Taps t
@@ -455,6 +459,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
     cdef real* memory
     cdef int64_t* place
     cdef real* planes
+    cdef real* starts = NULL
     t.count, t.channels, t.a_channel, t.b_channel = terms_per_channel(g), g.og, g.cg * g.taps, p.channel
     split_terms(&t)
     c.width = lnn_vectors(LNN_ROWS) * lanes(w)
@@ -470,11 +475,14 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
     s = split_work(g.groups, g.cg, max(most_rows(w) // phases, <int64_t>1), max(24 // phases, <int64_t>1), strips,
                    64 if t.blocks == 1 else GATHERED, threads)
     size = scratch_of((g.cg + s.m - 1) // s.m * phases, c.width, 1 if t.blocks == 1 else (strips + s.t - 1) // s.t)
-    memory = <real*>malloc((room + threads * size + SPARE_LINE) * sizeof(real))
+    memory = <real*>malloc((room + threads * size + SPARE_LINE + g.c * phases) * sizeof(real))
     if memory == NULL:
         free(place)
         return NO_MEMORY
     planes = aligned(memory)
+    if bias != NULL:                # one per row (channel, residue)
+        starts = planes + room + threads * size
+        fill(starts, bias, g.c, g.c, phases)
     while at < g.n:
         samples = min(samples, g.n - at)
         if not p.direct:
@@ -482,19 +490,10 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
                 fill_channel(p, y_bar + (at * g.o + i) * g.outs, planes + i * p.channel)
         for i in prange(g.groups * s.m * s.t, schedule="dynamic", num_threads=threads):
             phase_unit(g, &c, &t, place, w, y_bar + at * g.o * g.outs if p.direct else <const real*>planes,
-                       g.og * p.channel, samples, x_bar + at * g.c * g.cells, i, s,
+                       g.og * p.channel, samples, <const real*>starts, x_bar + at * g.c * g.cells, i, s,
                        planes + room + omp_get_thread_num() * size)
+        end_planes(tail, x_bar + at * g.c * g.cells, samples * g.c, g.cells, threads)
         at += samples
     free(memory)
     free(place)
     return DONE
-
-
-cdef int taps_conv(const Geometry* g, const real* x, const real* w, const real* b, real* y) noexcept nogil:
-    """y[n, o] = b[o] + sum w[o, c, tap] planes[n, c, off(tap) + j]."""
-    return contract(g, False, x, w, b, y)
-
-
-cdef int taps_conv_input(const Geometry* g, const real* y_bar, const real* w, real* x_bar) noexcept nogil:
-    """x_bar[n, c, s*q + r - pad] = sum over o and the taps of residue r of w[o, c, tap] y_bar[n, o, q - e(tap)]."""
-    return contract(g, True, y_bar, w, <const real*>NULL, x_bar)

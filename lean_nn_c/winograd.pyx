@@ -54,10 +54,11 @@ each plus about 1 in 100 between the matrices: for 256 channels of floats at mos
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
-from lean_nn_c._geometry cimport Geometry, check_lengths, read_geometry, refuse
+from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._simd cimport lanes
+from lean_nn_c._simd cimport lanes, lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_VECTORS
 from lean_nn_c._winograd_plan cimport Plan, set_plan
@@ -323,20 +324,13 @@ cdef bint winograd_weight_pays(const Geometry* g, int m) noexcept nogil:
             and saves(&p, g, 1.25, 20, 30 if p.line else 17, 600 if p.plain else 1000, 1.1))
 
 
-cdef int winograd_conv(const Geometry* g, int m, const real* x, const real* w, const real* packed, const real* b,
-                       real* y) noexcept nogil:
-    """y by F(m x m, 3 x 3), from the weight w, or from what pack_weights made of it."""
+cdef int winograd_conv(const Geometry* g, bint transposed, int m, const real* source, const real* w, const real* packed,
+                       const real* b, const lnn_tail* tail, real* out) noexcept nogil:
+    """conv, or conv_input (`transposed`), by F(m x m, 3 x 3), from the weight, or from what winograd_pack made of it."""
     cdef Plan p
-    planned(&p, g, False, m, LNN_WINO_VECTORS * lanes(x))
-    return run(&p, g.taps, x, w, packed, b, y)
-
-
-cdef int winograd_conv_input(const Geometry* g, int m, const real* y_bar, const real* w, const real* packed,
-                             real* x_bar) noexcept nogil:
-    """x_bar by the same algorithm."""
-    cdef Plan p
-    planned(&p, g, True, m, LNN_WINO_VECTORS * lanes(y_bar))
-    return run(&p, g.taps, y_bar, w, packed, <const real*>NULL, x_bar)
+    planned(&p, g, transposed, m, LNN_WINO_VECTORS * lanes(source))
+    p.tail = tail
+    return run(&p, g.taps, source, w, packed, b, out)
 
 
 cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
@@ -357,69 +351,20 @@ cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const rea
 # --- for callers that keep the transformed weight ---
 
 
-cdef int plan_of_weight(Plan* p, int64_t c, int64_t o, int64_t groups, int m, bint transposed) except -1:
-    cdef Geometry g
-    if m != 4 and m != 2:
-        refuse("tiles are 4 x 4 or 2 x 2")
-    read_geometry(&g, 0, c, o, groups, (3, 3), (3, 3), (1, 1), (1, 1), (0, 0), (1, 1))
-    if <double>c * o > 1e16:
-        refuse("sizes overflow")
-    planned(p, &g, transposed, m, 1)
-    return 0
-
-
-def packed_length(int64_t c, int64_t o, int64_t groups, int m, bint transposed=False):
-    """Values that pack_weights writes."""
+cdef int64_t winograd_packed(const Geometry* g, bint transposed, int m) noexcept nogil:
+    """Values of the whole transformed weight."""
     cdef Plan p
-    plan_of_weight(&p, c, o, groups, m, transposed)
-    return groups * panels_of(&p) * blocks_of(&p) * u_size(&p)
+    planned(&p, g, transposed, m, 1)
+    return p.groups * panels_of(&p) * blocks_of(&p) * u_size(&p)
 
 
-def pack_weights(
-    const real[::1] w,      # IN  o*(c/groups)*9
-    real[::1] packed,       # OUT packed_length(...)
-    int64_t c, int64_t o, int64_t groups, int m, bint transposed=False,
-):
-    """U = G g G^T, as `conv` (or with `transposed`, `conv_input`) of this module reads it."""
+cdef void winograd_pack(const Geometry* g, bint transposed, int m, const real* w, real* packed) noexcept nogil:
+    """U = G g G^T of all groups, as winograd_conv reads it."""
     cdef Plan p
     cdef int64_t group, step
-    plan_of_weight(&p, c, o, groups, m, transposed)
+    planned(&p, g, transposed, m, 1)
     step = panels_of(&p) * blocks_of(&p) * u_size(&p)
-    if w.shape[0] != 9 * groups * p.channels * p.rows or packed.shape[0] != groups * step:
-        refuse("array lengths do not match the geometry")
-    if w.shape[0] == 0:
-        return
-    with nogil:
-        for group in range(groups):
-            pack(&p, 0, panels_of(&p), &w[group * 9 * p.channels * p.rows], &packed[group * step],
-                 threads_for(packed.shape[0]))
-
-
-def conv(
-    const real[::1] x,      # IN  n*c*spatial
-    const real[::1] packed, # IN  by pack_weights
-    const real[::1] b,      # IN  o, or None
-    real[::1] y,            # OUT n*o*out
-    int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial, tuple out, tuple pad, int m,
-):
-    """y = conv(x, w) + b from the packed weight.
-
-    Returns whether all of y is finite; where it is not, infinities and NaN have spread over their tiles.
-    """
-    cdef Geometry g
-    cdef int status
-    cdef const real* bias = NULL
-    read_geometry(&g, n, c, o, groups, spatial, (3, 3), out, (1, 1), pad, (1, 1))
-    check_lengths(&g, x.shape[0], o * g.cg * 9, y.shape[0])
-    if packed.shape[0] != packed_length(c, o, groups, m) or (b is not None and b.shape[0] != o):
-        refuse("array lengths do not match the geometry")
-    if y.shape[0] == 0:
-        return True
-    if b is not None:
-        bias = &b[0]
-    with nogil:
-        status = winograd_conv(&g, m, &x[0] if x.shape[0] else <const real*>NULL, <const real*>NULL, &packed[0], bias,
-                               &y[0])
-    if status == NO_MEMORY:
-        raise MemoryError("conv: no memory for transformed tiles; use smaller batches or images")
-    return status == DONE
+    memset(packed, 0, p.groups * step * sizeof(real))       # the gaps between the matrices
+    for group in range(p.groups):
+        pack(&p, 0, panels_of(&p), w + group * p.true_channels * p.true_rows * g.taps, packed + group * step,
+             threads_for(step))

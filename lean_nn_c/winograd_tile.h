@@ -186,14 +186,26 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *w,
     }
 }
 
-/* y = A^T t A + bias with t[xi] at in + xi*step; m rows of m cells to every tile's place, rows `pitch` apart.
- * LANES values at `zero` stay zero unless some output is infinite or NaN. */
-LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
-                                        const int64_t *pitch, T *zero)
+/* Two rows of two cells of every tile as one group of four, in memory. */
+LNN_INLINE void LNN_NAME(lnn_pairs)(const T *const *p, const int64_t *pitch, T four[N][4], const T **place)
 {
-    const int a = m + 2;
-    V half[4][6], t[6], y[4], out[4][4];
+    for (int l = 0; l < N; l++) {
+        memcpy(four[l], p[l], 2 * sizeof(T));
+        memcpy(four[l] + 2, p[l] + pitch[l], 2 * sizeof(T));
+        place[l] = four[l];
+    }
+}
+
+/* y = A^T t A + bias with t[xi] at in + xi*step, and then the tail (tail.h), which adds what is at other[lane]; m rows of
+ * m cells to every tile's place, rows `pitch` apart. LANES values at `zero` stay zero unless some sum is infinite or NaN. */
+LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
+                                        const int64_t *pitch, const lnn_tail *tail, const T *const *other, T *zero)
+{
+    const int a = m + 2, act = tail ? tail->act : LNN_PLAIN, adds = tail && tail->adds;
+    const T slope = tail ? (T)tail->slope : 0;
+    V half[4][6], t[6], y[4], out[4][4], more[4];
     T *place[N];
+    const T *from[N];
     V none = *(const VU *)zero;
     for (int j = 0; j < a; j++) {
         UNROLL for (int i = 0; i < a; i++, in += step) t[i] = *(const VU *)in;
@@ -207,13 +219,25 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
             none += out[i][j] * 0;
         }
         if (m == 4) {
+            if (adds) {
+                for (int l = 0; l < N; l++) from[l] = other[l] + i * pitch[l];
+                LNN_NAME(lnn_gather_lanes)(from, 0, more);
+                UNROLL for (int j = 0; j < 4; j++) out[i][j] += more[j];
+            }
+            UNROLL for (int j = 0; j < 4; j++) out[i][j] = LNN_NAME(lnn_act)(act, slope, out[i][j]);
             for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
             LNN_NAME(lnn_scatter)(place, 0, out[i]);
         }
     }
     if (m == 2) {       /* both rows of a tile as one group of four */
         T four[N][4];
-        const V rows[4] = {out[0][0], out[0][1], out[1][0], out[1][1]};
+        V rows[4] = {out[0][0], out[0][1], out[1][0], out[1][1]};
+        if (adds) {
+            LNN_NAME(lnn_pairs)(other, pitch, four, from);
+            LNN_NAME(lnn_gather_lanes)(from, 0, more);
+            UNROLL for (int j = 0; j < 4; j++) rows[j] += more[j];
+        }
+        UNROLL for (int j = 0; j < 4; j++) rows[j] = LNN_NAME(lnn_act)(act, slope, rows[j]);
         for (int l = 0; l < N; l++) place[l] = four[l];
         LNN_NAME(lnn_scatter)(place, 0, rows);
         for (int l = 0; l < N; l++) {
@@ -303,10 +327,10 @@ LNN_CALLED void LNN_NAME(lnn_wino_weight)(int m, int flip, ptrdiff_t filters, co
 }
 
 LNN_CALLED void LNN_NAME(lnn_wino_output)(int m, const T *in, ptrdiff_t step, T bias, T *const *p,
-                                          const int64_t *pitch, T *zero)
+                                          const int64_t *pitch, const lnn_tail *tail, const T *const *other, T *zero)
 {
-    if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch, zero);
-    else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch, zero);
+    if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch, tail, other, zero);
+    else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch, tail, other, zero);
 }
 
 LNN_CALLED void LNN_NAME(lnn_wino_cotangent)(int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)

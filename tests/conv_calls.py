@@ -12,8 +12,9 @@ def conv(x, w, b, y, *rest):
     kernels.step("conv", y.dtype == np.float64, b is not None, *rest)(*arrays)
 
 
-def conv_input(y_bar, w, x_bar, *rest):
-    kernels.step("conv_input", w.dtype == np.float64, False, *rest)(y_bar, w, x_bar)
+def conv_input(y_bar, w, x_bar, *rest, b=None):
+    arrays = (y_bar, w, x_bar) if b is None else (y_bar, w, b, x_bar)
+    kernels.step("conv_input", w.dtype == np.float64, b is not None, *rest)(*arrays)
 
 
 def conv_weight(x, y_bar, w_bar, *rest):

@@ -78,11 +78,12 @@ def conv(x: Array, w: Array, b: Array | None = None, *, out: Array, **geometry: 
     return step(x, w, out) if b is None else step(x, w, b, out)
 
 
-def conv_input(y_bar: Array, w: Array, *, out: Array, spatial: Ints, **geometry: Any) -> None:
+def conv_input(y_bar: Array, w: Array, b: Array | None = None, *, out: Array, spatial: Ints, **geometry: Any) -> None:
     by = _chosen()
     if by == "im2col":
-        return _conv_input_by_columns(y_bar, w, out, **geometry)
-    return _step("conv_input", _is_wide(w), False, out.shape, w.shape, y_bar.shape, **geometry, by=by)(y_bar, w, out)
+        return _conv_input_by_columns(y_bar, w, b, out, **geometry)
+    step = _step("conv_input", _is_wide(w), b is not None, out.shape, w.shape, y_bar.shape, **geometry, by=by)
+    return step(y_bar, w, out) if b is None else step(y_bar, w, b, out)
 
 
 def conv_weight(x: Array, y_bar: Array, *, out: Array, kernel: Ints, **geometry: Any) -> None:
@@ -114,8 +115,10 @@ def conv_step(x: Aval, w: Aval, b: Aval | None = None, *, out: tuple[Aval], **ge
     return _planned("conv", _is_wide(x), b is not None, x.shape, w.shape, out[0].shape, geometry)
 
 
-def conv_input_step(y_bar: Aval, w: Aval, *, out: tuple[Aval], spatial: Ints, **geometry: Any) -> Step | None:
-    return _planned("conv_input", _is_wide(w), False, out[0].shape, w.shape, y_bar.shape, geometry)
+def conv_input_step(
+    y_bar: Aval, w: Aval, b: Aval | None = None, *, out: tuple[Aval], spatial: Ints, **geometry: Any
+) -> Step | None:
+    return _planned("conv_input", _is_wide(w), b is not None, out[0].shape, w.shape, y_bar.shape, geometry)
 
 
 def conv_weight_step(x: Aval, y_bar: Aval, *, out: tuple[Aval], kernel: Ints, **geometry: Any) -> Step | None:
@@ -154,13 +157,15 @@ def _conv_by_columns(x: Array, w: Array, b: Array | None, out: Array, groups: in
             result += b.reshape(-1, *(1,) * (out.ndim - 2))
 
 
-def _conv_input_by_columns(y_bar: Array, w: Array, out: Array, groups: int, **window: Any) -> None:
+def _conv_input_by_columns(y_bar: Array, w: Array, b: Array | None, out: Array, groups: int, **window: Any) -> None:
     taps, outs = prod(w.shape[2:]), prod(y_bar.shape[2:])
     weight = _grouped(w, groups, w.shape[1] * taps)
     cols = np.empty((groups, w.shape[1] * taps, outs), w.dtype)
     for i, cotangent in enumerate(y_bar):
         matmul(weight, _grouped(cotangent, groups, outs), out=cols, ta=True)
         fold(cols, out=out[i : i + 1], spatial=out.shape[2:], kernel=w.shape[2:], **window)
+    if b is not None:
+        out += b.reshape(-1, *(1,) * (out.ndim - 2))
 
 
 def _conv_weight_by_columns(x: Array, y_bar: Array, out: Array, groups: int, **window: Any) -> None:

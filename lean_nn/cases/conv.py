@@ -82,6 +82,7 @@ def _cases(form: Form, tags: frozenset[str] = frozenset()) -> list[Case]:
         Case(form.name, "conv", _arrays(x, w), geometry, tags),
         Case(f"{form.name}-bias", "conv", _arrays(x, w, (form.o,)), geometry, tags),
         Case(form.name, "conv_input", _arrays(y, w), {"spatial": form.spatial, **geometry}, tags),
+        Case(f"{form.name}-bias", "conv_input", _arrays(y, w, (form.c,)), {"spatial": form.spatial, **geometry}, tags),
         Case(form.name, "conv_weight", _arrays(x, y), {"kernel": form.kernel, **geometry}, tags),
     ]
 

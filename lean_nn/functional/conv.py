@@ -13,7 +13,6 @@ from lean_nn.ops.conv import conv as conv_primitive
 from lean_nn.ops.conv import conv_input
 from lean_nn.ops.conv import fold as fold_primitive
 from lean_nn.ops.conv import unfold as unfold_primitive
-from lean_nn.ops.elementwise import add
 from lean_nn.ops.shape import pad, reshape
 from lean_nn.spec.conv_geometry import conv_transpose_shape
 from lean_nn.spec.geometry import bad, per_axis
@@ -258,8 +257,8 @@ def _transpose(
         bias_shape = None if b is None else b.shape
         shape = conv_transpose_shape("conv_transpose", batch.shape, w.shape, bias_shape, *steps)
         cells = _extended(batch, extra, window.stride)
-        y = conv_input(cells, w, spatial=shape[2:], **_geometry(window, groups))
-        return y if b is None else add(y, reshape(b, shape=(b.shape[0], *(1,) * len(extra))))
+        arrays = (cells, w) if b is None else (cells, w, b)
+        return conv_input(*arrays, spatial=shape[2:], **_geometry(window, groups))
 
     return _per_sample(x, len(w.shape), on_batch)
 

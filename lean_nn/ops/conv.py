@@ -14,7 +14,8 @@ T is linear in each of the three. Leaving one of them out gives an array of its 
 
 The derivative of a contraction with respect to one of its two arguments, weighted with a cotangent of its result's
 shape, is T again with the cotangent in the place of the result: the contraction that leaves out the argument. So
-the family is closed. The bias adds ``T(1, …)``'s simplest relative, a broadcast, whose transpose is a sum.
+the family is closed. The bias, one number per channel of what ``conv`` or ``conv_input`` gives, adds ``T(1, …)``'s
+simplest relative, a broadcast, whose transpose is a sum.
 
 ``unfold`` (im2col) writes the cells each output reads as columns; ``fold`` (col2im) is its transpose.
 """
@@ -57,8 +58,12 @@ def _conv_abstract(
 
 
 def _bias_tangent(t: Any, y: Any, x: Any, w: Any, b: Any, **geometry: Any) -> Any:
-    shape = _conv_shape("conv", x.shape, w.shape, b.shape, **_named(geometry))
-    return broadcast_to(reshape(t, shape=(1, shape[1], *(1,) * (len(shape) - 2))), shape=shape)
+    return _per_channel(t, _conv_shape("conv", x.shape, w.shape, b.shape, **_named(geometry)))
+
+
+def _per_channel(b: Any, shape: Ints) -> Any:
+    """One number per channel, repeated to `shape`."""
+    return broadcast_to(reshape(b, shape=(1, shape[1], *(1,) * (len(shape) - 2))), shape=shape)
 
 
 def _named(geometry: dict[str, Any]) -> dict[str, Any]:
@@ -93,11 +98,15 @@ conv: Primitive = primitive(
 
 
 def _conv_input_abstract(
-    y_bar: Aval, w: Aval, *, spatial: Ints, stride: Ints, padding: Pairs, dilation: Ints, groups: int
+    y_bar: Aval, w: Aval, b: Aval | None = None, *, spatial: Ints, stride: Ints, padding: Pairs, dilation: Ints, groups: int
 ) -> Aval:
-    dtype = check_same_float("conv_input", y_bar, w)
-    shape = _conv_input_shape("conv_input", y_bar.shape, w.shape, spatial, stride, padding, dilation, groups)
-    return Aval(shape, dtype)
+    dtype = check_same_float("conv_input", y_bar, w) if b is None else check_same_float("conv_input", y_bar, w, b)
+    bias = None if b is None else b.shape
+    return Aval(_conv_input_shape("conv_input", y_bar.shape, w.shape, bias, spatial, stride, padding, dilation, groups), dtype)
+
+
+def _input_bias_tangent(t: Any, y: Any, y_bar: Any, w: Any, b: Any, *, spatial: Ints, **_: Any) -> Any:
+    return _per_channel(t, (y_bar.shape[0], b.shape[0], *spatial))
 
 
 conv_input: Primitive = primitive(
@@ -106,12 +115,18 @@ conv_input: Primitive = primitive(
     spec=spec.conv_input,
     cpu=cpu_conv.conv_input,
     step=cpu_conv.conv_input_step,
-    linear=(0, 1),
-    vjp=(
-        lambda g, y, y_bar, w, *, spatial, **geometry: conv(g, w, **geometry),
-        lambda g, y, y_bar, w, *, spatial, **geometry: conv_weight(g, y_bar, kernel=w.shape[2:], **geometry),
+    jvp=(
+        lambda t, y, y_bar, w, b=None, **geometry: conv_input(t, w, **geometry),
+        lambda t, y, y_bar, w, b=None, **geometry: conv_input(y_bar, t, **geometry),
+        _input_bias_tangent,
     ),
-    accuracy=Gamma(lambda y_bar, w, *, groups, **_: w.shape[0] // groups * prod(w.shape[2:]), "O/groups · cells of the kernel"),
+    vjp=(
+        lambda g, y, y_bar, w, b=None, *, spatial, **geometry: conv(g, w, **geometry),
+        lambda g, y, y_bar, w, b=None, *, spatial, **geometry: conv_weight(g, y_bar, kernel=w.shape[2:], **geometry),
+        _bias_cotangent,
+    ),
+    accuracy=Gamma(lambda y_bar, w, b=None, *, groups, **_: w.shape[0] // groups * prod(w.shape[2:]) + 1,
+                   "O/groups · cells of the kernel + 1"),
 )
 
 # --- conv_weight ---

@@ -86,17 +86,18 @@ def conv_input_shape(
     op: str,
     y_shape: Ints,
     w_shape: Ints,
+    b_shape: Ints | None,
     spatial: Ints,
     stride: Ints,
     pads: Pairs,
     dilation: Ints,
     groups: int,
 ) -> Ints:
-    """``(N, C, *S)``: shape of ``conv_input(y_bar[N,O,*P], w[O,C/g,*K]; spatial=S)``.
+    """``(N, C, *S)``: shape of ``conv_input(y_bar[N,O,*P], w[O,C/g,*K], b[C]; spatial=S)``.
 
     Examples
     --------
-    >>> conv_input_shape("conv_input", (2, 6, 5), (6, 2, 3), (9,), (2,), ((1, 1),), (1,), 2)
+    >>> conv_input_shape("conv_input", (2, 6, 5), (6, 2, 3), (4,), (9,), (2,), ((1, 1),), (1,), 2)
     (2, 4, 9)
     """
     _check_weight_rank(op, "(out_channels, in_channels / groups, *kernel)", w_shape)
@@ -109,6 +110,7 @@ def conv_input_shape(
         rule = "cotangent channels must equal the weight's output channels"
         raise bad(op, rule, got, "use the cotangent of this convolution")
     _check_cotangent(op, y_shape[2:], out_spatial(op, spatial, w_shape[2:], stride, pads, dilation))
+    _check_bias(op, b_shape, w_shape[1] * groups)
     shape = (y_shape[0], w_shape[1] * groups, *spatial)
     check_elements(op, shape)
     return shape

@@ -160,6 +160,7 @@ def conv(
 def conv_input(
     y_bar: ArrayLike,
     w: ArrayLike,
+    b: ArrayLike | None = None,
     *,
     spatial: Sequence[int],
     stride: IntLike = 1,
@@ -167,7 +168,7 @@ def conv_input(
     dilation: IntLike = 1,
     groups: int = 1,
 ) -> Array:
-    """``x[n,c,q] = Σ_o Σ_{p·s + k·r − before = q} y_bar[n,o,p] · w[o,c,k]``: conv's transpose in x.
+    """``x[n,c,q] = Σ_o Σ_{p·s + k·r − before = q} y_bar[n,o,p] · w[o,c,k] + b[c]``: conv's transpose in x.
 
     Examples
     --------
@@ -175,9 +176,10 @@ def conv_input(
     [[[21, 210, 43, 430]]]
     """
     y_bar, w, size = as_array(y_bar), as_array(w), tuple(spatial)
+    bias = None if b is None else as_array(b)
     g = _geometry("conv_input", w.shape[2:], stride, padding, dilation)
-    shape = conv_input_shape("conv_input", y_bar.shape, w.shape, size, *g, groups)
-    return _scatter(y_bar, w, shape, groups, g)
+    shape = conv_input_shape("conv_input", y_bar.shape, w.shape, None if bias is None else bias.shape, size, *g, groups)
+    return _add_bias(_scatter(y_bar, w, shape, groups, g), bias)
 
 
 def conv_weight(

@@ -218,11 +218,11 @@ def test_batch_norm_folds_into_convolution_within_its_bound(dtype, groups):
     assert (np.abs(folded.astype("float64") - plain) <= 2 * gamma(n + 2 * 4 + 4, dtype) * size).all()
 
 
-def test_scales_fold_into_transposed_convolution_group_by_group():
+def test_scales_and_shifts_fold_into_transposed_convolution_group_by_group():
     w, c = randn(4, 3, 3, 3, dtype="float64"), randn(1, 6, 1, 1, dtype="float64")
 
     def f(x):
-        return F.conv_transpose2d(x, w, None, stride=2, groups=2) * c / 3.0
+        return (F.conv_transpose2d(x, w, None, stride=2, groups=2) * c - c) / 3.0
 
     x = randn(1, 4, 5, 5, dtype="float64")
     assert ops(f, x, passes=("constants", "affine")) == ["conv_input"]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lean_nn.precision import get_precision, set_precision
-from lean_nn_c import threads, winograd
+from lean_nn_c import threads
 
 DTYPES = (np.float32, np.float64)
 A_SUM, B_SUM, G_SUM, GT_SUM = 8.3, 5.3, 1.4, 2.8  # more than the row sums of |A| and |A^T|, |B^T|, |G| and |G^T|
@@ -183,24 +183,6 @@ def test_same_bits_for_any_number_of_threads(case, dtype):
     assert all(result == results[0] for result in results)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("m", [2, 4])
-@pytest.mark.parametrize("case", [*LARGE[1:4], LARGE[6], Case(1, 0, 4, 1, (5, 5), SAME)], ids=str)
-def test_packed_weight_gives_the_same_values(case, dtype, m):
-    x, w, y, b = case.data(dtype)
-    packed = np.full(winograd.packed_length(case.c, case.o, case.groups, m), np.nan, dtype)
-    winograd.pack_weights(w.reshape(-1), packed, case.c, case.o, case.groups, m)
-    head, (_, _, out, _, pad, _) = case.args[:4], case.args[4:]
-    results = []
-    for count in (1, 2):
-        with_packed = np.full_like(y, np.nan)
-        assert winograd.conv(x.reshape(-1), packed, b, with_packed.reshape(-1), *head, case.spatial, out, pad, m)
-        results.append(with_packed.tobytes())
-        threads.narrow(count % 2)
-    assert results[0] == results[1]
-    np.testing.assert_allclose(with_packed, reference(case, x, w, y, b)[0], rtol=1e-3, atol=1e-3)
-
-
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e38])
 def test_what_is_not_finite_is_computed_again(value):
     case = Case(1, 8, 8, 1, (12, 12), SAME)
@@ -240,13 +222,3 @@ def test_it_says_where_it_does_not_apply():
         kernel.conv_input(
             x[:8], x[:8], x[:8], 1, 8, 8, 8, (1,) * 4, (1,) * 4, (1,) * 4, (1,) * 4, (0,) * 4, (1,) * 4, "winograd"
         )
-
-
-def test_packing_refuses_what_does_not_fit():
-    w, packed = np.zeros(18), np.zeros(winograd.packed_length(2, 1, 1, 4))
-    winograd.pack_weights(w, packed, 2, 1, 1, 4)
-    for bad in ((3, 1, 1, 4), (2, 1, 2, 4), (2, 1, 1, 3), (2, 1, 1, 2), (2**40, 2**40, 1, 4), (-2, 1, 1, 4)):
-        with pytest.raises(ValueError, match="lean_nn_c"):
-            winograd.pack_weights(w, packed, *bad)
-    with pytest.raises(ValueError, match="lean_nn_c"):
-        winograd.conv(np.zeros(32), packed[1:], None, np.zeros(4), 1, 2, 1, 1, (4, 4), (2, 2), (0, 0), 4)

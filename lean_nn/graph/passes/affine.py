@@ -6,10 +6,9 @@ formula is written. With y = conv(x, w, b), w constant, each of them is again a 
     y + c = conv(x, w, b + c)      y − c = conv(x, w, b − c)
     y · c = conv(x, w·c, b·c)      y / c = conv(x, w/c, b/c)
 
-and so for y = conv_input (transposed convolution), whose output channels are the second axis of w, which has no bias of its own:
-there only scales move. Nodes are taken one by one, in order, so that any chain of them folds, whatever it was called.
-The result rounds differently: each moved operation is one rounding of the weight instead of one of the output, so with
-m of them the bound's n grows to n + 2m.
+and so for y = conv_input (transposed convolution), whose output channels are the second axis of w. Nodes are taken one by
+one, in order, so that any chain of them folds, whatever it was called. The result rounds differently: each moved
+operation is one rounding of the weight instead of one of the output, so with m of them the bound's n grows to n + 2m.
 """
 
 from __future__ import annotations
@@ -72,8 +71,6 @@ def _folded(graph: Graph, layer: Node, op: str, number: Array) -> list[Array] | 
     weight, bias = known[0], known[1] if len(known) > 1 else None
     channels = graph.avals[layer.outputs[0]].shape[1]
     if op in SHIFTS:
-        if layer.prim.name != "conv":
-            return None
         start = np.zeros(channels, weight.dtype) if bias is None else bias  # type: ignore[union-attr]
         return [weight, np.ascontiguousarray(np.broadcast_to(SHIFTS[op](start, number), channels))]  # type: ignore[list-item]
     scaled = _scaled(weight, layer, SCALES[op], number)

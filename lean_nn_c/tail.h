@@ -1,0 +1,19 @@
+/* What may follow an output's sum before it is left alone: a cell of another array is added, then an activation.
+ *
+ * out = act(out + other), element by element, in this order: the same two roundings as separate operations, hence the same
+ * bits. `other` is laid out as the output, so its cell is found from the output's by one distance in bytes.
+ * NaN stays NaN, so that whoever looks for NaN afterwards (conv.pyx) still finds it.
+ */
+#ifndef LNN_TAIL_H
+#define LNN_TAIL_H
+
+enum { LNN_PLAIN, LNN_RELU, LNN_LEAKY };
+
+typedef struct {
+    uintptr_t other;    /* from a cell of the output to the one that is added, modulo the address space */
+    int adds;
+    int act;
+    double slope;       /* of LNN_LEAKY below zero */
+} lnn_tail;
+
+#endif
