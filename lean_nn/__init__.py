@@ -9,6 +9,7 @@
 ``ln.nn``           layers, initialisers, losses and whole models under PyTorch's names
 ``ln.optim``        optimisers, learning-rate schedules, gradient clipping
 ``ln.data``         the digits, splits, loaders, augmentation
+``ln.fit``          train a model: compiled steps, metrics, checkpoints; ``ln.training``, ``ln.viz`` the rest of it
 ``ln.io``           weights in files: .npz, .safetensors, PyTorch's
 ``ln.spec``         the executable specification: what every operator means, on any kind of number
 ``ln.testing``      the checks that every primitive passes, for yours as well
@@ -28,18 +29,23 @@ from lean_nn.threads import get_num_threads, num_threads, set_num_threads
 from lean_nn.transforms import grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
 
 __all__ = [
-    "GraphBuilder", "GraphError", "Program", "Tape", "Tensor", "__version__", "compile", "data", "enable_grad",
-    "from_dlpack", "from_numpy", "functional", "get_num_threads", "get_precision", "grad", "hessian", "hvp",
-    "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "load_program", "manual_seed", "nn", "no_grad",
-    "num_threads", "optim", "set_num_threads", "set_precision", "show_config", "spec", "tensor", "testing", "value_and_grad",
-    "vjp",
+    "GraphBuilder", "GraphError", "Program", "Tape", "Tensor", "__version__", "compile", "data", "enable_grad", "fit",
+    "from_dlpack", "from_numpy", "functional", "get_num_threads", "get_precision", "grad", "hessian", "hvp", "io",
+    "is_grad_enabled", "jacfwd", "jacrev", "jvp", "linearize", "load_program", "manual_seed", "nn", "no_grad",
+    "num_threads", "optim", "set_num_threads", "set_precision", "show_config", "spec", "tensor", "testing",
+    "training", "value_and_grad", "viz", "vjp",
 ]  # fmt: skip
 
 
 # Rooms that are opened when they are first asked for: importing lean_nn stays quick.
 _LAZY = {
     "GraphBuilder": "graph", "Program": "graph", "compile": "graph", "load_program": "graph",
-    "data": "data", "io": "io", "manual_seed": "nn", "nn": "nn", "optim": "optim", "spec": "spec", "testing": "testing",
+    "data": "data",
+    "fit": "training", "training": "training", "viz": "viz",
+    "io": "io",
+    "manual_seed": "nn", "nn": "nn",
+    "optim": "optim",
+    "spec": "spec", "testing": "testing",
 }  # fmt: skip
 
 

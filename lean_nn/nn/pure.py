@@ -151,10 +151,8 @@ def pure(model: Module) -> tuple[Callable[..., Any], dict[str, Tensor], dict[str
     ((2, 3), ['1.running_mean', '1.running_var'])
     """
     def call(params: Mapping[str, Any], buffers: Mapping[str, Any], *args: Any, seed: Any = None) -> Any:
-        fresh = {name: _apart(value) for name, value in buffers.items()}
-        with scoped(Scope(seed if seed is None or isinstance(seed, int) else as_tensor(seed, op="pure"))):
-            output = functional_call(model, {**params, **fresh}, *args)
-        return output, fresh
+        numbered = seed is None or isinstance(seed, int)
+        return call_in(Scope(seed if numbered else as_tensor(seed, op="pure")), model, params, buffers, *args)
 
     buffers = {name: b for name, b in model.named_buffers() if b.dtype in FLOATS}
     return call, dict(model.named_parameters()), buffers
@@ -168,6 +166,14 @@ def scoped(scope: Scope) -> Iterator[Scope]:
         yield scope
     finally:
         scopes.current = before
+
+
+def call_in(scope: Scope, model: Module, params: Mapping[str, Any], buffers: Mapping[str, Any], *args: Any) -> Any:
+    """(output, new buffers) of one call of `pure`'s function; `scope` tells afterwards what it drew and counted."""
+    fresh = {name: _apart(value) for name, value in buffers.items()}
+    with scoped(scope):
+        output = functional_call(model, {**params, **fresh}, *args)
+    return output, fresh
 
 
 def _apart(value: Any) -> Any:

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from lean_nn import functional as F
+from lean_nn import tree
 from lean_nn.convert import as_tensor, scalar_array
 from lean_nn.primitive import OBJECT
 from lean_nn.tensor import Tensor
 from lean_nn_c import elementwise as kernels
 from lean_nn_c.engine import wrap
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_"]
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clipped_by_norm", "clipped_by_value"]
 
 
 def _gradients(parameters: Any) -> list[Any]:
@@ -80,3 +81,25 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
             g.data[...] = F.clamp(g, -bound, bound).data
         else:
             kernels.unary["clip"](g.data, g.data, -bound, bound)
+
+
+def clipped_by_norm(grads: Any, max_norm: float, norm_type: float = 2.0) -> Any:
+    """A tree of gradients times ``min(1, max_norm/(norm + 1e-6))``: `clip_grad_norm_` as a pure function.
+
+    Examples
+    --------
+    >>> import lean_nn as ln
+    >>> ln.optim.clipped_by_norm({"a": ln.tensor([3.0]), "b": ln.tensor([4.0])}, 10.0)
+    {'a': tensor([3.]), 'b': tensor([4.])}
+    """
+    leaves = [g for g in tree.leaves(grads) if g.size]
+    if not leaves:
+        return grads
+    total = _norm(F.concat([F.reshape(_norm(g, float(norm_type)), (1,)) for g in leaves]), float(norm_type))
+    scale = F.minimum(F.div(float(max_norm), F.add(total, 1e-6)), 1.0)
+    return tree.transform(lambda g: F.mul(g, scale), grads)
+
+
+def clipped_by_value(grads: Any, clip_value: float) -> Any:
+    """A tree of gradients with every element clipped to ±clip_value: `clip_grad_value_` as a pure function."""
+    return tree.transform(lambda g: F.clamp(g, -float(clip_value), float(clip_value)), grads)

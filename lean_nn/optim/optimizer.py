@@ -148,6 +148,32 @@ class Optimizer:
             ],
         }
 
+    def shared_state(self) -> dict[str, Any]:
+        """The state for `update`, made of the optimiser's own arrays, so that a program may keep them in place.
+
+        Afterwards `count_steps` tells the optimiser how many steps the program has taken.
+        """
+        params = self._parameters()
+        for p, (rule, _) in zip(params, self._by_parameter(params), strict=True):
+            own = self.state.setdefault(p, {"step": 0})
+            for name, start in rule.slots.items():
+                if name not in own:
+                    own[name] = _filled(p, start)
+        counts = {self.state[p]["step"] for p in params}
+        if len(counts) > 1:
+            raise ValueError(f"optimizer: a pure update counts the same steps for all parameters; got {sorted(counts)}; "
+                             f"give parameters without a gradient an optimiser of their own")  # fmt: skip
+        return {
+            **self.init(params), "step": wrap(np.array(float(counts.pop()))),
+            "slots": [{name: self.state[p][name] for name in rule.slots}
+                      for p, (rule, _) in zip(params, self._by_parameter(params), strict=True)],
+        }  # fmt: skip
+
+    def count_steps(self, steps: int) -> None:
+        """All parameters have taken so many steps in all."""
+        for own in self.state.values():
+            own["step"] = steps
+
     def update(self, params: Any, grads: Any, state: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """(new parameters, new state), both of the given form; nothing is overwritten.
 
