@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from lean_nn.convert import as_tensor
 from lean_nn.ops import pool as ops
 from lean_nn.ops import smooth_pool
@@ -291,7 +293,8 @@ def avg_pool3d(
 
 def _pool_smooth(x: Any, beta: Any, window: Window) -> Tensor:
     number = beta.data if isinstance(beta, engine.Box) else beta
-    if not getattr(number, "shape", ()):
+    known = not isinstance(beta, engine.Box) or isinstance(number, np.ndarray)  # while a function is traced it is not
+    if known and not getattr(number, "shape", ()):
         check_beta("smooth_max_pool", number.item() if hasattr(number, "item") else number)
     return on_batch(
         "smooth_max_pool",

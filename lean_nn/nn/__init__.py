@@ -9,7 +9,9 @@
 ``resample``      Upsample: nearest and linear
 ``activation``    ReLU, GELU, SiLU, …          ``norm``  BatchNorm, LayerNorm, GroupNorm
 ``loss``          CrossEntropyLoss, MSELoss, …  ``init``  first values; ``manual_seed``
-``pure``          functional_call and pure: a Module as a function of its parameters
+``stateless``     functional_call and pure: a Module as a function of its parameters
+``overview``      layers, shapes, parameters, operations and memory as a table
+``models``        lenet, digits_cnn, mlp, resnet20; `from_toml`
 ================  =========================================================================================
 """
 
@@ -29,9 +31,22 @@ from lean_nn.nn.norm import *
 from lean_nn.nn.norm import __all__ as _norm
 from lean_nn.nn.pool import *
 from lean_nn.nn.pool import __all__ as _pool
-from lean_nn.nn.pure import dropout_seeds, functional_call, pure
+from lean_nn.nn.stateless import dropout_seeds, functional_call, pure
+from lean_nn.nn.resample import Upsample, interpolate
 
 __all__ = [
     *_activation, *_conv, *_layers, *_loss, *_norm, *_pool, "Module", "ModuleDict", "ModuleList", "Parameter", "Sequential",
-    "dropout_seeds", "functional_call", "init", "manual_seed", "pure",
+    "Upsample", "dropout_seeds", "functional_call", "init", "interpolate", "manual_seed", "pure",
 ]  # fmt: skip
+
+# these stand on the names above, or need the compiler: they come when they are asked for
+_LAZY = {"Summary": "overview", "from_toml": "models", "models": "models", "summary": "overview"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'lean_nn.nn' has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(f"lean_nn.nn.{_LAZY[name]}")
+    return module if name == "models" else getattr(module, name)

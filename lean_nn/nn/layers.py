@@ -11,7 +11,7 @@ from lean_nn import functional as F
 from lean_nn.nn import init
 from lean_nn.nn.conv import positive
 from lean_nn.nn.module import Module, Parameter
-from lean_nn.nn.pure import scopes
+from lean_nn.nn.stateless import scopes
 
 __all__ = ["Dropout", "Embedding", "Flatten", "Identity", "Linear", "Unflatten"]
 

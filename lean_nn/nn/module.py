@@ -333,7 +333,7 @@ class Module:
 
     def for_compiling(self) -> Callable[..., Any]:
         """The function that `lean_nn.compile` traces: this Module as it is used, its parameters constants."""
-        from lean_nn.nn.pure import functional_call
+        from lean_nn.nn.stateless import functional_call
 
         if self.training:
             raise ValueError(f"compile: a Module as it is used; got {type(self).__name__} in training mode; "

@@ -10,7 +10,7 @@ import numpy as np
 from lean_nn import functional as F
 from lean_nn.nn.conv import positive
 from lean_nn.nn.module import Module, Parameter
-from lean_nn.nn.pure import scopes
+from lean_nn.nn.stateless import scopes
 from lean_nn.primitive import GraphError
 
 __all__ = ["BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "LayerNorm"]

@@ -15,7 +15,7 @@ from typing import Any
 from lean_nn.convert import as_array
 from lean_nn.data import Loader
 from lean_nn.nn.module import Module
-from lean_nn.nn.pure import hashed
+from lean_nn.nn.stateless import hashed
 from lean_nn.optim import Optimizer, Schedule
 from lean_nn.training import checkpoint as files
 from lean_nn.training.history import History

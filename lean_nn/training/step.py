@@ -20,7 +20,7 @@ from lean_nn.graph import compile
 from lean_nn.graph.passes import EXACT
 from lean_nn.graph.trace import trace
 from lean_nn.nn.module import Module
-from lean_nn.nn.pure import Scope, call_in, dropout_seeds, pure
+from lean_nn.nn.stateless import Scope, call_in, dropout_seeds, pure
 from lean_nn.optim import Optimizer, clipped_by_norm, clipped_by_value
 from lean_nn.primitive import FLOATS
 from lean_nn.tensor import Tensor
