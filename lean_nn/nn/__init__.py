@@ -31,8 +31,8 @@ from lean_nn.nn.norm import *
 from lean_nn.nn.norm import __all__ as _norm
 from lean_nn.nn.pool import *
 from lean_nn.nn.pool import __all__ as _pool
-from lean_nn.nn.stateless import dropout_seeds, functional_call, pure
 from lean_nn.nn.resample import Upsample, interpolate
+from lean_nn.nn.stateless import dropout_seeds, functional_call, pure
 
 __all__ = [
     *_activation, *_conv, *_layers, *_loss, *_norm, *_pool, "Module", "ModuleDict", "ModuleList", "Parameter", "Sequential",

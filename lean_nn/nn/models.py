@@ -175,5 +175,6 @@ def _layer(number: int, table: Any) -> Module:
     try:
         made: Module = getattr(nn, kind)(**arguments)
     except (TypeError, ValueError) as problem:
-        raise ValueError(f"from_toml: layer {number}, {kind}, takes other arguments; got {arguments}: {problem}; correct them") from None
+        raise ValueError(f"from_toml: layer {number}, {kind}, takes its own arguments; got {arguments}: {problem}; "
+                         f"correct them") from None  # fmt: skip
     return made

@@ -112,14 +112,14 @@ def summary(model: Module, shape: tuple[int, ...], dtype: Any = "float32") -> Su
     >>> report.parameters, report.to_dict()["rows"][1]["output"]
     (58, (1, 8))
     >>> print(report)
-    layer          output  parameters  flops  output bytes
-    Sequential     1 × 2           58    114             8
-      0: Linear    1 × 8           40     72            32
-      1: ReLU      1 × 8            0      8            32
-      2: Linear    1 × 2           18     34             8
-    ------------------------------------------------------
+    layer        output  parameters  flops  output bytes
+    Sequential   1 × 2           58    114             8
+      0: Linear  1 × 8           40     72            32
+      1: ReLU    1 × 8            0      8            32
+      2: Linear  1 × 2           18     34             8
+    ----------------------------------------------------
     58 parameters (58 trained), 114 flops for input 1 × 4
-    232 bytes of weights + 64 of working memory: peak 304
+    232 bytes of weights + 128 of working memory: peak 368
     """
     sizes = tuple(1 if n is None else int(n) for n in shape)
     modes = [(module, module.training) for module in model.modules()]

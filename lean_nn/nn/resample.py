@@ -94,9 +94,10 @@ def _targets(old: tuple[int, ...], size: Any, scale_factor: Any) -> list[tuple[i
 
 
 def _positions(new: int, old: int, ratio: float, align_corners: bool) -> np.ndarray[Any, Any]:
+    cells = np.arange(new, dtype=np.float64)
     if align_corners:
-        return np.arange(new) * ((old - 1) / (new - 1) if new > 1 else 0.0)
-    return np.maximum((np.arange(new) + 0.5) * ratio - 0.5, 0.0)
+        return cells * ((old - 1) / (new - 1) if new > 1 else 0.0)
+    return np.maximum((cells + 0.5) * ratio - 0.5, 0.0)
 
 
 def _between(x: Any, axis: int, positions: np.ndarray[Any, Any]) -> Any:

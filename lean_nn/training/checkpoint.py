@@ -44,7 +44,8 @@ def read(path: Path, model: Module, optimizer: Optimizer) -> tuple[dict[str, Arr
         optimizer.load_state_dict(_optimizer_state(said["optimizer"], arrays))
     except Exception as problem:
         model.load_state_dict(before)
-        raise ValueError(f"fit: {os.fspath(path)!r} goes with another optimiser: {problem}; pass resume=False to begin anew") from problem
+        raise ValueError(f"fit: {os.fspath(path)!r} goes with another optimiser: {problem}; "
+                         f"pass resume=False to begin anew") from problem  # fmt: skip
     return best, said
 
 
@@ -52,7 +53,7 @@ def notes(path: Path) -> dict[str, Any]:
     """All of a checkpoint but its arrays."""
     about = io.metadata(path)
     if about.get("lean_nn.checkpoint") != VERSION:
-        raise ValueError(f"fit: {os.fspath(path)!r} is a checkpoint; got a file without its mark; pass resume=False to replace it")
+        raise ValueError(f"fit: {os.fspath(path)!r} is a checkpoint; got a file without its mark; pass resume=False")
     try:
         found = json.loads(about.get("lean_nn.training", ""))
     except ValueError:

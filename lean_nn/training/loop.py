@@ -258,11 +258,13 @@ def _validation(
     return lambda: scores(evaluation, slices(data[0], size, data[1]) if isinstance(data, (tuple, list)) else data, metrics)
 
 
-def _read(path: str, model: Module, optimizer: Optimizer, recipe: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Any]] | None:
+def _read(
+    path: str, model: Module, optimizer: Optimizer, recipe: dict[str, Any]
+) -> tuple[dict[str, Array], dict[str, Any]] | None:
     """The checkpoint, if there is one and it belongs to this run."""
     if not os.path.exists(path):
         return None
     found = files.notes(path)["recipe"]
     if found != recipe:
-        raise ValueError(f"fit: {path!r} was written with {found}; got {recipe}; run it alike, or pass resume=False to begin anew")
+        raise ValueError(f"fit: {path!r} was written with {found}; got {recipe}; run it alike, or pass resume=False")
     return files.read(path, model, optimizer)

@@ -32,7 +32,8 @@ class Bar(Silent):
     """A bar per epoch, replaced by the epoch's line."""
 
     def __init__(self, tqdm: Any) -> None:
-        self._tqdm, self._bar = tqdm, None
+        self._tqdm = tqdm
+        self._bar: Any = None
 
     def begin(self, epoch: int, epochs: int, batches: int, done: int) -> None:
         self._bar = self._tqdm(total=batches, initial=done, desc=f"epoch {epoch}/{epochs}", leave=False, file=sys.stderr)

@@ -44,7 +44,7 @@ class EarlyStopping:
             raise ValueError(f"EarlyStopping: monitor is one of {list(row)}; got {self.monitor!r}; "
                              f"choose one, and pass validation data for those of the validation")  # fmt: skip
         value = self.sign * row[self.monitor]
-        better = value < self.best - self.min_delta
+        better = bool(value < self.best - self.min_delta)
         self.waited = 0 if better else self.waited + 1
         if better:
             self.best, self.best_epoch = value, int(row.get("epoch", -1))
