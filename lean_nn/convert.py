@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.device import CPU, contiguous, device_of, full, holds_numbers, is_foreign, move
 from lean_nn.primitive import FLOATS, OBJECT, Aval, GraphError, Primitive
 from lean_nn_c import engine
 
@@ -20,14 +21,17 @@ DTYPES = (*FLOATS, OBJECT, np.dtype(np.int64), np.dtype(np.bool_))
 _REMEDY = {"i": "int64 (indices) or float32", "u": "int64 (indices) or float32", "f": "float32 or float64"}
 
 
-def as_array(value: Any, dtype: Any = None, op: str = "tensor") -> np.ndarray[Any, Any]:
+def as_array(value: Any, dtype: Any = None, op: str = "tensor") -> Any:
     """`value` as a contiguous array of a dtype we have, shared with the caller where it already is one."""
-    array = value if isinstance(value, np.ndarray) else _from_python(value, op)
+    foreign = not isinstance(value, np.ndarray) and is_foreign(value)
+    array = value if foreign or isinstance(value, np.ndarray) else _from_python(value, op)
     if dtype is not None:
         array = array.astype(dtype, copy=False)
     if array.dtype not in DTYPES:
         remedy = _REMEDY.get(array.dtype.kind, "float32, float64 or object")
         raise TypeError(f"{op}: data of {', '.join(map(str, DTYPES))} is needed; got {array.dtype}; convert to {remedy}")
+    if foreign:
+        return contiguous(array)
     if type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned:
         return array
     return np.array(array, order="C", copy=True, subok=False)
@@ -75,9 +79,16 @@ def to_boxes(prim: Primitive, args: tuple[Any, ...]) -> tuple[Any, ...]:
     dtypes = [box.data.dtype for box in boxed if box is not None]
     arithmetic = [d for d in dtypes if d in FLOATS or d == OBJECT]
     like = (arithmetic or [FLOATS[0]])[0]
+    where = next((box for box in boxed if box is not None and device_of(box.data) != CPU), None)
     return tuple(
-        engine.wrap(scalar_array(a, like), engine.CONSTANT) if box is None else box for a, box in zip(args, boxed, strict=True)
+        engine.wrap(_number(a, like, where), engine.CONSTANT) if box is None else box for a, box in zip(args, boxed, strict=True)
     )
+
+
+def _number(value: Any, dtype: np.dtype[Any], where: Any) -> Any:
+    """A weak number beside the Tensor `where`, whose device it takes."""
+    array = scalar_array(value, dtype)
+    return array if where is None else full((), array[()], dtype, device_of(where.data))
 
 
 def _object_or_tensor(prim: Primitive, value: Any) -> Any:
@@ -87,14 +98,33 @@ def _object_or_tensor(prim: Primitive, value: Any) -> Any:
     return as_tensor(value, op=prim.name)
 
 
-def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
-    """A Tensor of zeros, a constant."""
-    return engine.wrap(np.zeros(shape, dtype))
+def zeros(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
+    """A Tensor of zeros where `like` lies, a constant."""
+    device = device_of(like.data)
+    return engine.wrap(np.zeros(shape, dtype) if device == CPU else full(shape, 0, dtype, device))
+
+
+def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
+    """A Tensor of one number in the dtype of `like`, where that lies; a constant."""
+    dtype = like.data.dtype
+    return engine.wrap(full(shape, scalar_array(value, dtype)[()], dtype, device_of(like.data)))
+
+
+def zeros_like(box: Any) -> Any:
+    """A Tensor of zeros like `box`, a constant."""
+    return zeros(box.data.shape, box.data.dtype, box)
 
 
 def ones_like(box: Any) -> Any:
     """A Tensor of ones like `box`, a constant."""
-    return engine.wrap(np.ones(box.data.shape, box.data.dtype))
+    return filled(box.data.shape, 1, box)
+
+
+def as_tensor_like(value: Any, like: Any, dtype: Any = None, op: str = "tensor") -> Any:
+    """`value` itself if it is a Tensor, else a Tensor around it where `like` lies."""
+    if isinstance(value, engine.Box):
+        return value
+    return engine.wrap(move(as_array(value, dtype, op), device_of(like.data)))
 
 
 def assign(op: str, target: Any, value: Any) -> None:
@@ -103,13 +133,14 @@ def assign(op: str, target: Any, value: Any) -> None:
     While a function is traced there are no numbers to write: the Tensor takes the new data, and the tracer finds it
     changed.
     """
-    if isinstance(target, engine.Box) and not isinstance(target.data, np.ndarray):
+    if isinstance(target, engine.Box) and not holds_numbers(target.data):
         engine.rebind(target, value.data)
         return
-    if not isinstance(value.data, np.ndarray):
+    if not holds_numbers(value.data):
         raise GraphError(f"{op}: what a compiled function changes is one of its arguments; got an array from outside; "
                          f"pass it as an argument")
-    np.copyto(target.data if isinstance(target, engine.Box) else target, value.data)
+    array = target.data if isinstance(target, engine.Box) else target
+    array[...] = value.data
 
 
 def aval_of(box: Any) -> Aval:

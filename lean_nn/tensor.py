@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn import device as places
 from lean_nn import functional as F
 from lean_nn.autodiff.forward import propagate
 from lean_nn.autodiff.tape import matching
 from lean_nn.convert import as_array, ones_like, to_boxes, zeros
 from lean_nn.ops import elementwise as ew
+from lean_nn.ops.identity import to_device
 from lean_nn.primitive import FLOATS, OBJECT, GraphError, evaluate, plan
 from lean_nn_c import engine, sweep
 
-DLPACK_CPU = 1  # DLPack's number for host memory
+DLPACK_CPU, DLPACK_CUDA = 1, 2  # DLPack's numbers for host memory and a CUDA device's
 AMBIENT = 1  # level 0 of the engine, as a mask: requires_grad
 
 
@@ -53,7 +55,8 @@ class Tensor(engine.Box):
 
     @property
     def device(self) -> str:
-        return "cpu"
+        """Where the data lies: ``"cpu"``, ``"cuda:0"``."""
+        return str(places.device_of(self.data))
 
     def numel(self) -> int:
         return self.size
@@ -67,8 +70,10 @@ class Tensor(engine.Box):
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        body = np.array2string(self.data, separator=", ", prefix="tensor(", threshold=1000)
+        body = np.array2string(places.to_host(self.data), separator=", ", prefix="tensor(", threshold=1000)
         extra = "" if self.dtype == np.float32 else f", dtype={self.dtype}"
+        if places.is_foreign(self.data):
+            extra += f", device='{self.device}'"
         if self.requires_grad:
             extra += f", node={self.node.prim.name}" if self.node is not None else ", requires_grad=True"
         return f"tensor({body}{extra})"
@@ -79,7 +84,28 @@ class Tensor(engine.Box):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The data as a NumPy array, shared; an error while a function is traced, when there are no numbers."""
-        return self.data if type(self.data) is np.ndarray else self.data.__array__()
+        return self.data if type(self.data) is np.ndarray else self._in_host_memory("numpy").__array__()
+
+    def _in_host_memory(self, op: str) -> Any:
+        if places.is_foreign(self.data):
+            raise TypeError(f"{op}: memory of the CPU is needed; got a Tensor on {self.device}; copy it with .cpu()")
+        return self.data
+
+    def to(self, device: str) -> Tensor:
+        """This Tensor on `device` ("cpu", "cuda", "cuda:1"): itself where it lies there, else a copy that knows its origin."""
+        if not places.holds_numbers(self.data):
+            raise GraphError("to: a compiled function computes where its arguments lie; got one that moves a Tensor; "
+                             "move the arguments before the call")
+        wanted = places.parse(device)
+        return self if places.device_of(self.data) == wanted else to_device(self, device=str(wanted))
+
+    def cuda(self, index: int | None = None) -> Tensor:
+        """This Tensor on a CUDA device, the current one unless told; CuPy is needed (the extra ``cuda``)."""
+        return self.to("cuda" if index is None else f"cuda:{index}")
+
+    def cpu(self) -> Tensor:
+        """This Tensor in host memory."""
+        return self.to("cpu")
 
     def item(self) -> Any:
         """The only element, as a Python number."""
@@ -93,7 +119,8 @@ class Tensor(engine.Box):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False and dtype is not None and np.dtype(dtype) != self.dtype:
             raise ValueError(f"__array__: a cast needs a copy; got dtype {np.dtype(dtype)} with copy=False; allow the copy")
-        array = self.data if dtype is None else self.data.astype(dtype, copy=False)
+        own = self._in_host_memory("__array__")
+        array = own if dtype is None else own.astype(dtype, copy=False)
         return array.copy() if copy and array is self.data else array  # type: ignore[no-any-return]
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -273,7 +300,8 @@ class Tensor(engine.Box):
         return F.min(self, dim, keepdim)
 
     def argmax(self, dim: int | None = None) -> Tensor:
-        return engine.wrap(np.ascontiguousarray(self.data.argmax(dim), np.int64))  # type: ignore[no-any-return]
+        found = self.data.argmax(dim)
+        return engine.wrap(as_array(found if places.is_foreign(found) else np.asarray(found), np.int64))  # type: ignore[no-any-return]
 
     def exp(self) -> Any:
         return ew.exp(self)
@@ -305,7 +333,7 @@ def _unpickle(data: Any, requires_grad: bool) -> Tensor:
     return tensor(data, requires_grad=requires_grad)
 
 
-def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
+def tensor(data: Any, requires_grad: bool = False, dtype: Any = None, device: str | None = None) -> Tensor:
     """A Tensor with a copy of `data`.
 
     Parameters
@@ -314,6 +342,7 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
         NumPy arrays keep their dtype; Python floats become float32, ints int64, Fractions exact objects.
     requires_grad : record operations on it for `backward`
     dtype : convert to this dtype
+    device : "cpu", "cuda" or "cuda:1"; where `data` lies unless told
 
     Examples
     --------
@@ -325,22 +354,26 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
     """
     source = data.data if isinstance(data, Tensor) else data
     array = as_array(source, dtype)
-    box: Tensor = engine.wrap(array.copy() if array is source or array.base is not None else array)
+    there = array if device is None else places.move(array, places.parse(device))
+    box: Tensor = engine.wrap(there.copy() if there is source or there.base is not None else there)
     if requires_grad:
         box.requires_grad = True
     return box
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """A Tensor that shares the memory of `source` (any object with ``__dlpack__`` on the CPU)."""
+    """A Tensor that shares the memory of `source` (any object with ``__dlpack__`` on the CPU or a CUDA device)."""
     if not hasattr(source, "__dlpack__"):
         raise TypeError(f"from_dlpack: an object with __dlpack__ is needed; got {type(source).__name__}; use ln.tensor")
     device = source.__dlpack_device__()[0]
+    if device == DLPACK_CUDA:
+        return engine.wrap(as_array(places.library("cuda").from_dlpack(source), op="from_dlpack"))  # type: ignore[no-any-return]
     if device != DLPACK_CPU:
-        raise ValueError(f"from_dlpack: memory of the CPU is needed; got DLPack device type {int(device)}; copy it to the CPU")
+        raise ValueError(f"from_dlpack: memory of the CPU or of a CUDA device is needed; got DLPack device type {int(device)}; "
+                         f"copy it to the CPU")
     return engine.wrap(as_array(np.from_dlpack(source), op="from_dlpack"))  # type: ignore[no-any-return]
 
 
-def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """A Tensor that shares the memory of `array` (a strided array is copied)."""
-    return engine.wrap(as_array(array, op="from_numpy"))  # type: ignore[no-any-return]
+def from_numpy(array: np.ndarray[Any, Any], device: str | None = None) -> Tensor:
+    """A Tensor that shares the memory of `array` (a strided array is copied), or holds a copy on `device`."""
+    return engine.wrap(places.move(as_array(array, op="from_numpy"), places.parse(device)))  # type: ignore[no-any-return]

@@ -27,7 +27,7 @@ from lean_nn import functional as F
 from lean_nn import tree
 from lean_nn.autodiff.forward import forward_trace
 from lean_nn.autodiff.tape import Tape, matching
-from lean_nn.convert import as_tensor, ones_like, zeros
+from lean_nn.convert import as_tensor, as_tensor_like, ones_like, zeros, zeros_like
 from lean_nn.primitive import FLOATS, OBJECT
 from lean_nn_c import engine, sweep
 
@@ -78,7 +78,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
         y = f(*tree.rebuild(primals, boxes))
         outs = _tensors("jvp", y)
         dots = [(out.tangents or {}).get(trace) for out in outs]
-    return y, tree.rebuild(y, [zeros(o.data.shape, o.data.dtype) if d is None else d for o, d in zip(outs, dots, strict=True)])
+    return y, tree.rebuild(y, [zeros_like(o) if d is None else d for o, d in zip(outs, dots, strict=True)])
 
 
 def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
@@ -124,7 +124,7 @@ def _record(op: str, f: Function, primals: tuple[Any, ...]) -> tuple[Any, Functi
         live = [(out, g) for out, g in roots if out.mask & bit]
         found = sweep.pull(live, bit, keep=keep, wanted={id(box) for box in boxes})
         return tree.rebuild(
-            primals, [found[id(b)][1] if id(b) in found else zeros(b.data.shape, b.data.dtype) for b in boxes]
+            primals, [found[id(b)][1] if id(b) in found else zeros_like(b) for b in boxes]
         )
 
     return y, pull
@@ -214,13 +214,13 @@ def _basis(box: Any) -> Iterator[Any]:
     for i in range(box.data.size):
         unit = np.zeros(box.data.size, box.data.dtype)
         unit[i] = 1
-        yield engine.wrap(unit.reshape(box.data.shape))
+        yield as_tensor_like(unit.reshape(box.data.shape), box)
 
 
 def _stacked(rows: list[Any], before: tuple[int, ...], after: tuple[int, ...], template: Any) -> Any:
     """Tensors of shape `after`, one per element of `before`, as one Tensor of shape before + after."""
     if not rows:
-        return zeros((*before, *after), template.data.dtype)
+        return zeros((*before, *after), template.data.dtype, template)
     return F.reshape(F.concat([F.reshape(row, (1, *after)) for row in rows], 0), (*before, *after))
 
 

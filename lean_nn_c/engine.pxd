@@ -3,7 +3,8 @@ from libc.stdint cimport int64_t, uint64_t
 
 cdef class Primitive:
     cdef readonly str name
-    cdef readonly object abstract, spec, cpu, cuda, jvp, vjp, accuracy, lane, view, step
+    cdef readonly object abstract, spec, cpu, jvp, vjp, accuracy, lane, view, step
+    cdef public object cuda  # filled when a CUDA device is first asked for
     cdef readonly tuple linear, differentiable_out, pointwise
     cdef readonly bint saves_output
     cdef readonly dict plans

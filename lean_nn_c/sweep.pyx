@@ -74,7 +74,7 @@ cdef object gathered(Node node, object arrived):
         return arrived
     return tuple([
         None if not node.prim.differentiable_out[i] else
-        zeros(node.avals[i][0], node.avals[i][1]) if g is None else g
+        zeros(node.avals[i][0], node.avals[i][1], node.inputs[0]) if g is None else g
         for i, g in enumerate(arrived)
     ])
 

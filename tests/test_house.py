@@ -17,7 +17,7 @@ PYX = sorted((ROOT / "lean_nn_c").glob("*.pyx"))
 # to one package (ops/conv and ops/pool, say); docs/architecture.md shows the same list.
 FLOORS: list[tuple[str, ...]] = [
     ("spec", "_version", "tree"),
-    ("window", "primitive", "threads", "precision", "config", "atomic"),
+    ("window", "primitive", "device", "threads", "precision", "config", "atomic"),
     ("convert",),
     ("backend",),
     ("ops",),

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lean_nn.autodiff.forward import output_tangents
-from lean_nn.convert import as_tensor, zeros
+from lean_nn.convert import as_tensor, zeros_like
 from lean_nn.primitive import FLOATS, OBJECT, GraphError
 from lean_nn_c import engine, sweep
 
@@ -39,7 +39,7 @@ class Derivatives:
         if isinstance(tensors, tuple):
             return tuple(self[tensor] for tensor in tensors)
         value = self._values.get(self._tape.key(tensors, self._what))
-        return zeros(tensors.data.shape, tensors.data.dtype) if value is None else value
+        return zeros_like(tensors) if value is None else value
 
 
 class Tape:

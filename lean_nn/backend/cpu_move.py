@@ -16,6 +16,7 @@ from lean_nn_c.step import Step
 
 Shape = tuple[int, ...]
 Out = tuple[Aval]
+slice_type = slice  # the builtin; the step below takes its name
 
 
 def _steps(aval: Aval) -> list[int]:
@@ -30,6 +31,14 @@ def _steps(aval: Aval) -> list[int]:
 def _move(sizes: Shape, source: list[int], target: list[int], begin: int = 0, to: int = 0, number: int = 0) -> Any:
     """One box for `move_step`: the last axis, the target's fastest, first."""
     return number, begin, to, list(zip(sizes, source, target, strict=True))[::-1]
+
+
+def slice_keys(start: Shape, size: Shape, step: Shape) -> tuple[slice_type, ...]:
+    """NumPy's spelling of a slice; a negative step that ends before cell 0 has no stop."""
+    stops = [first + n * by for first, n, by in zip(start, size, step, strict=True)]
+    return tuple(
+        slice_type(first, None if stop < 0 else stop, by) for first, stop, by in zip(start, stops, step, strict=True)
+    )
 
 
 def _step(name: str, sources: tuple[Aval, ...], out: Aval, moves: list[Any], fill: Any = None) -> Step:

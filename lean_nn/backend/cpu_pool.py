@@ -56,11 +56,11 @@ def gather_at(x: Any, idx: Any, *, out: Any) -> None:
     pool.gather_at(_flat(x), _flat(idx), _flat(out), prod(x.shape[:2]))
 
 
-def scatter_add_at(y_bar: Any, idx: Any, *, out: Any, spatial: tuple[int, ...]) -> None:
+def scatter_add_at(y_bar: Any, idx: Any, *, out: Any, spatial: Shape, window: Window | Bins | None = None) -> None:
     pool.scatter_add_at(_flat(y_bar), _flat(idx), _flat(out), prod(y_bar.shape[:2]))
 
 
-def _divisor(count_include_pad: bool, divisor_override: int | None) -> tuple[int, float]:
+def divisor(count_include_pad: bool, divisor_override: int | None) -> tuple[int, float]:
     if divisor_override is None:
         return (PADDED if count_include_pad else REAL), 1.0
     try:
@@ -75,7 +75,7 @@ def _average_step(
     divisor_override: int | None = None,
 ) -> Step:  # fmt: skip
     """The kernel for images of `shape`."""
-    by = _divisor(count_include_pad, divisor_override)
+    by = divisor(count_include_pad, divisor_override)
     return pool_average.average_step(wide, transposed, *_lengths(shape, window), *window.packed(shape[2:]), *by)
 
 

@@ -46,7 +46,8 @@ def _standard(shape: Shape, *extra: int) -> Make:
 
 
 UNARY: dict[str, dict[str, Any]] = {
-    "alias": {}, "clip": {"low": -1.0, "high": 1.0}, "elu": {"alpha": 1.5}, "leaky_relu": {"slope": 0.25},
+    "alias": {}, "to_device": {"device": "cpu"},
+    "clip": {"low": -1.0, "high": 1.0}, "elu": {"alpha": 1.5}, "leaky_relu": {"slope": 0.25},
     "softplus": {"beta": 1.0, "threshold": 20.0}, "cast": {"dtype": "float64"}, "flip": {"axes": (0,)},
     "transpose": {"axes": (1, 0)},
 }  # fmt: skip

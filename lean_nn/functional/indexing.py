@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.convert import as_tensor
+from lean_nn.convert import as_tensor, as_tensor_like
+from lean_nn.device import to_host
 from lean_nn.ops import indexing as lookups
 from lean_nn.ops import shape as ops
 from lean_nn_c.engine import Box
@@ -47,7 +48,7 @@ def _normal(key: Any) -> Any:
     if key is None or key is Ellipsis or isinstance(key, slice):
         return key
     if isinstance(key, Box):
-        key = key.data
+        key = to_host(key.data)
     if isinstance(key, (bool, np.bool_)):
         raise TypeError("index: a lone bool is no index; got one; use a mask of the Tensor's shape")
     if isinstance(key, (int, np.integer)):
@@ -134,7 +135,7 @@ def _advanced(x: Any, keys: list[Any]) -> Any:
     for array, n in zip(arrays, sizes, strict=True):
         flat = flat * n + array
     x = ops.reshape(x, shape=(*x.shape[:place], prod(sizes), *x.shape[place + len(axes) :]))
-    return lookups.take(x, as_tensor(np.ascontiguousarray(flat)), axis=place)
+    return lookups.take(x, as_tensor_like(np.ascontiguousarray(flat), x), axis=place)
 
 
 def _wrapped(array: Any, axis: int, n: int) -> Any:

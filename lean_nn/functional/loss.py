@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.convert import as_tensor
+from lean_nn.convert import as_tensor, filled
 from lean_nn.ops import activation, broadcast
 from lean_nn.ops.elementwise import abs as absolute
 from lean_nn.ops.elementwise import add, clip, div, mul, neg, sub
 from lean_nn.ops.loss import pick
 from lean_nn.ops.reduce import log_softmax
 from lean_nn.ops.shape import reshape
-from lean_nn_c.engine import wrap
 
 __all__ = [
     "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "l1_loss", "mse_loss", "nll_loss",
@@ -167,7 +166,7 @@ def _looked_up(op: str, logp: Tensor, target: Tensor, weight: Tensor | None, ign
         raise ValueError(f"{op}: target has shape {rest}; got {target.shape} for input {logp.shape}; give one class each")
     places = reshape(target, shape=(*rest[:axis], 1, *rest[axis:]))
     found = neg(reshape(pick(logp, places, axis=axis, ignore=ignore), shape=rest))
-    table = wrap(np.ones(logp.shape[axis], logp.dtype)) if weight is None else weight
+    table = filled((logp.shape[axis],), 1.0, logp) if weight is None else weight
     weights = reshape(pick(table, reshape(target, shape=(target.size,)), axis=0, ignore=ignore), shape=rest)
     return (found if weight is None else mul(found, weights)), weights
 
@@ -252,7 +251,7 @@ def _by_class(
     values, weights = _looked_up("cross_entropy", logp, target, weight, ignore)
     if smoothing:
         axis = _class_axis("cross_entropy", logp)
-        ones = wrap(np.ones(logp.shape[axis], logp.dtype))
+        ones = filled((logp.shape[axis],), 1.0, logp)
         counted = pick(ones, reshape(target, shape=(target.size,)), axis=0, ignore=ignore)
         uniform = neg(broadcast.sum(_over_classes(logp, weight), axes=(axis,), keepdims=False))
         uniform = mul(uniform, reshape(counted, shape=target.shape))

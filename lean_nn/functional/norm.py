@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.convert import as_tensor, assign, scalar_array, zeros
+from lean_nn.convert import as_tensor, as_tensor_like, assign, filled, zeros_like
+from lean_nn.device import holds_numbers
 from lean_nn.ops.dropout import dropout as dropout_primitive
 from lean_nn.ops.elementwise import add, div, mul, neg, relu_gate, sqrt, sub
 from lean_nn.ops.norm import standardize
@@ -103,7 +104,7 @@ def batch_norm(
 def _vector(value: Any, default: float, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """weight or bias as an array of the statistics' shape."""
     if value is None:
-        return as_tensor(np.full(shape, scalar_array(default, x.dtype)))
+        return filled(shape, default, x)
     return reshape(as_tensor(value, op="batch_norm"), shape=shape)
 
 
@@ -216,8 +217,8 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, seed: Any = None) -> 
     if not training or p == 0:
         return x
     if p == 1:
-        return relu_gate(x, zeros(x.shape, x.dtype))  # closed everywhere
-    if seed is None and not isinstance(x.data, np.ndarray):
+        return relu_gate(x, zeros_like(x))  # closed everywhere
+    if seed is None and not holds_numbers(x.data):
         raise GraphError("dropout: a compiled function is given its seed; got none; pass seed= as an argument of the function")
     start = next(_seeds) if seed is None else seed
-    return dropout_primitive(x, as_tensor(start, np.int64, op="dropout"), p=float(p))
+    return dropout_primitive(x, as_tensor_like(start, x, np.int64, op="dropout"), p=float(p))

@@ -1,7 +1,7 @@
-"""Operations that change nothing but the point of view: the same data under another name or in another type.
+"""Operations that change nothing but the point of view: the same data under another name, in another type or place.
 
 alias(x) is a Tensor of its own over x's data: where a level starts to watch a value without watching what it
-came from. cast is linear, and its transpose is the cast back.
+came from. cast is linear, and its transpose is the cast back; so it is with to_device.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn import device as places
 from lean_nn.primitive import FLOATS, Aval, Exact, Primitive, Ulps, primitive
 
 
@@ -31,6 +32,15 @@ alias: Primitive = primitive(
     view=lambda x: x,
     linear=(0,),
     vjp=(lambda g, y, x: alias(g),),
+    accuracy=Exact(),
+)
+
+to_device: Primitive = primitive(
+    "to_device",
+    abstract=lambda x, *, device: x,
+    view=lambda x, *, device: places.move(x, places.parse(device)),
+    linear=(0,),
+    vjp=(lambda g, y, x, *, device: to_device(g, device=str(x.device)),),
     accuracy=Exact(),
 )
 

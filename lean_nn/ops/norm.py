@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn import spec
-from lean_nn.convert import zeros
+from lean_nn.convert import zeros_like
 from lean_nn.ops.broadcast import broadcast_to, check_axes, without
 from lean_nn.ops.broadcast import sum as total
 from lean_nn.ops.elementwise import add, div, mul, neg, sub
@@ -213,7 +213,7 @@ def _transpose_cpu(g: Any, g_mean: Any, g_rstd: Any, z: Any, rstd: Any, *, out: 
 
 
 def _transpose_in_g(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
-    none = zeros(gm.shape, gm.dtype)
+    none = zeros_like(gm)
     return standardize_transpose(s, none, none, z, r, axes=axes)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn import spec
-from lean_nn.convert import zeros
+from lean_nn.convert import zeros_like
 from lean_nn.ops import norm
 from lean_nn.ops.broadcast import broadcast_to
 from lean_nn.ops.broadcast import sum as total
@@ -89,7 +89,7 @@ def _normalize_push(tangents: Triple, y: Triple, x: Any, w: Any, b: Any, *, axes
     """A tangent of w and one of b are a factor and a term like w and b: the same map, in one pass."""
     x_dot, w_dot, b_dot = tangents
     if w_dot is not None:
-        term = zeros(w_dot.shape, w_dot.dtype) if b_dot is None else b_dot
+        term = zeros_like(w_dot) if b_dot is None else b_dot
         affine = normalize(x, w_dot, term, axes=axes, eps=eps)[0]
     else:
         affine = None if b_dot is None else broadcast_to(b_dot, shape=x.shape)
@@ -212,7 +212,7 @@ def _transpose_by_z(dz: Any, rest: Rest, axes: Shape) -> tuple[Any, Any, None]:
 
 
 def _transpose_in_g(s: Any, y: Any, *rest: Any, axes: Shape) -> Triple:
-    none = zeros(rest[1].shape, rest[1].dtype)
+    none = zeros_like(rest[1])
     return normalize_transpose(s, none, none, *rest[3:], axes=axes)  # type: ignore[no-any-return]
 
 
@@ -227,7 +227,7 @@ def _transpose_in_rstd_cotangent(s: Any, y: Any, *rest: Any, axes: Shape) -> tup
 
 def _transpose_in_w(s: Any, y: Any, *rest: Any, axes: Shape) -> tuple[Any, None, None]:
     g, gm, _, x, _, mean, r = rest
-    none = zeros(gm.shape, gm.dtype)
+    none = zeros_like(gm)
     return standardize_transpose(mul(s, g), none, none, _standard(x, mean, r), r, axes=axes), None, None
 
 

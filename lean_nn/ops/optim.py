@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.device import CPU, common_device
 from lean_nn.primitive import OBJECT, Aval, Primitive, Within, check_float, check_same_float, evaluate, primitive
 from lean_nn.spec.optim import ELEMENTS, update
 from lean_nn.spec.rounded import Rounded
@@ -100,7 +101,13 @@ def _rule(name: str, slots: int, numbers: Callable[..., Numbers]) -> Primitive:
         *full, lr, step = arrays
         kernel(tuple(full), out if slots else (out,), numbers(lr.item(), step.item(), **params))
 
-    return primitive(op, abstract=abstract, spec=spec, cpu=cpu, differentiable_out=(True,) * (slots + 1),
+    def cuda(*arrays: Any, out: Any, **params: Any) -> None:
+        from lean_nn.backend.cuda import optim as formulas  # CuPy is there: its arrays have come this far
+
+        *full, lr, step = arrays
+        formulas.update(name, tuple(full), out if slots else (out,), numbers(lr.item(), step.item(), **params))
+
+    return primitive(op, abstract=abstract, spec=spec, cpu=cpu, cuda=cuda, differentiable_out=(True,) * (slots + 1),
                      accuracy=Within(_bound(name)), pointwise=())  # fmt: skip
 
 
@@ -116,11 +123,13 @@ adagrad: Primitive = _rule("adagrad", 1, _adagrad)
 
 
 def in_place(rule: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> None:
-    """Apply `rule` to NumPy arrays; parameter and slots are overwritten with what becomes of them."""
+    """Apply `rule` to arrays; parameter and slots are overwritten with what becomes of them."""
     own = (arrays[0], *arrays[2:-2])
-    if arrays[0].dtype != OBJECT and rule.cpu is not None:
+    device = common_device(rule.name, arrays[:-2])
+    kernel = rule.cpu if device == CPU else rule.cuda
+    if arrays[0].dtype != OBJECT and kernel is not None:
         rule.abstract(*[Aval(a.shape, a.dtype) for a in arrays], **params)
-        rule.cpu(*arrays, out=own if rule.outputs > 1 else own[0], **params)
+        kernel(*arrays, out=own if rule.outputs > 1 else own[0], **params)
         return
     new = evaluate(rule, arrays, params)
     for array, value in zip(own, new if rule.outputs > 1 else (new,), strict=True):

@@ -6,6 +6,8 @@ pooling is the gather ``y = x[w]`` with w fixed, linear; its transpose is the sc
     max_pool → (y, idx)    tangent: gather_at(t, idx)    cotangent: scatter_add_at(g, idx)
 
 The winners are an output, not hidden state, and the pair {gather_at, scatter_add_at} is closed, so all orders follow.
+`scatter_add_at` takes any indices; where they are winners, `window` says of which windows, and a backend that gathers
+(CUDA) looks at those alone.
 `max_pool_value` is the same maximum without the winners, for when nobody differentiates; its rules find them again.
 
 **Average.** y = A x, with A[p, j] = 1/divisor(p) for the cells j of window p: linear, and Aᵀ is `avg_pool_transpose`.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -67,13 +70,19 @@ def _gather_abstract(x: Aval, idx: Aval) -> Aval:
     return Aval(idx.shape, x.dtype)
 
 
-def _scatter_abstract(y_bar: Aval, idx: Aval, *, spatial: Shape) -> Aval:
+def _scatter_abstract(y_bar: Aval, idx: Aval, *, spatial: Shape, window: Window | Bins | None = None) -> Aval:
     check_float("scatter_add_at", y_bar)
     check_same_shape("scatter_add_at", "index", idx.shape, y_bar.shape)
     shape = (*y_bar.shape[:2], *spatial)
     _check_places("scatter_add_at", shape, idx)
     check_elements("scatter_add_at", shape)
+    if window is not None:
+        check_same_shape("scatter_add_at", "cotangent", y_bar.shape, pooled("scatter_add_at", shape, window))
     return Aval(shape, y_bar.dtype)
+
+
+def _scatter_spec(y_bar: Any, idx: Any, *, spatial: Shape, window: Window | Bins | None = None) -> Any:
+    return spec.scatter_add_at(y_bar, idx, spatial=spatial)
 
 
 max_pool: Primitive = primitive(
@@ -83,7 +92,7 @@ max_pool: Primitive = primitive(
     cpu=cpu_pool.max_pool,
     step=cpu_pool.max_pool_step,
     jvp=(lambda t, y, x, *, window: (gather_at(t, y[1]), None),),
-    vjp=(lambda g, y, x, *, window: scatter_add_at(g[0], y[1], spatial=x.shape[2:]),),
+    vjp=(lambda g, y, x, *, window: scatter_add_at(g[0], y[1], spatial=x.shape[2:], window=window),),
     differentiable_out=(True, False),
     saves_output=True,
     accuracy=Exact(),
@@ -96,7 +105,7 @@ max_pool_value: Primitive = primitive(
     cpu=cpu_pool.max_pool_value,
     step=cpu_pool.max_pool_step,
     jvp=(lambda t, y, x, *, window: gather_at(t, max_pool(x, window=window)[1]),),
-    vjp=(lambda g, y, x, *, window: scatter_add_at(g, max_pool(x, window=window)[1], spatial=x.shape[2:]),),
+    vjp=(lambda g, y, x, *, window: scatter_add_at(g, max_pool(x, window=window)[1], spatial=x.shape[2:], window=window),),
     accuracy=Exact(),
 )
 
@@ -114,11 +123,11 @@ gather_at: Primitive = primitive(
 scatter_add_at: Primitive = primitive(
     "scatter_add_at",
     abstract=_scatter_abstract,
-    spec=spec.scatter_add_at,
+    spec=_scatter_spec,
     cpu=cpu_pool.scatter_add_at,
     linear=(0,),
     jvp=(None, NONDIFF),
-    vjp=(lambda h, y, y_bar, idx, *, spatial: gather_at(h, idx), NONDIFF),
+    vjp=(lambda h, y, y_bar, idx, *, spatial, window=None: gather_at(h, idx), NONDIFF),
     accuracy=Exact(),
 )
 

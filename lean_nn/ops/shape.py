@@ -80,14 +80,6 @@ transpose: Primitive = primitive(
 slice_type = slice  # the builtin; the primitive below takes its name
 
 
-def _keys(start: Shape, size: Shape, step: Shape) -> tuple[slice_type, ...]:
-    """NumPy's spelling of a slice; a negative step that ends before cell 0 has no stop."""
-    stops = [first + n * by for first, n, by in zip(start, size, step, strict=True)]
-    return tuple(
-        slice_type(first, None if stop < 0 else stop, by) for first, stop, by in zip(start, stops, step, strict=True)
-    )
-
-
 def _check_cells(op: str, shape: Shape, start: Shape, size: Shape, step: Shape) -> None:
     if not len(shape) == len(start) == len(size) == len(step):
         got = f"{start}, {size}, {step} for shape {shape}"
@@ -113,14 +105,14 @@ def _unslice_abstract(g: Aval, *, start: Shape, step: Shape, shape: Shape) -> Av
 
 def _unslice_cpu(g: Any, *, out: Any, start: Shape, step: Shape, shape: Shape) -> None:
     out[...] = 0
-    out[_keys(start, g.shape, step)] = g
+    out[cpu_move.slice_keys(start, g.shape, step)] = g
 
 
 slice: Primitive = primitive(
     "slice",
     abstract=_slice_abstract,
     spec=spec.slice,
-    cpu=lambda x, *, out, start, size, step: np.copyto(out, x[_keys(start, size, step)]),
+    cpu=lambda x, *, out, start, size, step: np.copyto(out, x[cpu_move.slice_keys(start, size, step)]),
     linear=(0,),
     vjp=(lambda g, y, x, *, start, size, step: unslice(g, start=start, step=step, shape=x.shape),),
     accuracy=Exact(),

@@ -9,6 +9,7 @@ from typing import Any
 from lean_nn import functional as F
 from lean_nn import tree
 from lean_nn.convert import as_tensor, scalar_array
+from lean_nn.device import is_foreign
 from lean_nn.primitive import OBJECT
 from lean_nn.tensor import Tensor
 from lean_nn_c import elementwise as kernels
@@ -56,7 +57,7 @@ def clip_grad_norm_(
         raise RuntimeError(f"clip_grad_norm_: a finite norm is needed; got {total.item()}; look for inf and NaN in the loss")
     scale = min(1.0, max_norm / (total.item() + 1e-6)) if total.item() == total.item() else math.nan
     for g in grads:
-        if g.dtype == OBJECT:
+        if g.dtype == OBJECT or is_foreign(g.data):
             g.data[...] = F.mul(g, scale).data
         else:
             kernels.binary["mul"](g.data, scalar_array(scale, g.dtype), g.data)
@@ -77,7 +78,7 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
     """
     bound = float(clip_value)
     for g in _gradients(parameters):
-        if g.dtype == OBJECT:
+        if g.dtype == OBJECT or is_foreign(g.data):
             g.data[...] = F.clamp(g, -bound, bound).data
         else:
             kernels.unary["clip"](g.data, g.data, -bound, bound)

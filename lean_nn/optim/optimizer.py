@@ -16,12 +16,12 @@ import numpy as np
 
 from lean_nn import tree
 from lean_nn.autodiff.modes import enable_grad
-from lean_nn.convert import scalar_array
+from lean_nn.convert import as_tensor_like, filled, scalar_array
+from lean_nn.device import to_host
 from lean_nn.ops.elementwise import add
 from lean_nn.ops.optim import in_place
 from lean_nn.primitive import FLOATS, OBJECT, Primitive
 from lean_nn.tensor import Tensor
-from lean_nn_c.engine import wrap
 
 Group = dict[str, Any]
 
@@ -139,9 +139,10 @@ class Optimizer:
 
         ``state["lr"]`` holds the learning rate of each group and may be replaced between steps, as may any leaf.
         """
+        first = tree.leaves(params)[0]
         return {
-            "step": wrap(np.array(0.0)),
-            "lr": [wrap(np.array(float(group["lr"]))) for group in self.param_groups],
+            "step": as_tensor_like(np.array(0.0), first),
+            "lr": [as_tensor_like(np.array(float(group["lr"])), first) for group in self.param_groups],
             "slots": [
                 {name: _filled(p, start) for name, start in rule.slots.items()}
                 for p, (rule, _) in zip(tree.leaves(params), self._by_parameter(params), strict=True)
@@ -233,7 +234,7 @@ def _number(value: float, dtype: np.dtype[Any]) -> Any:
 
 
 def _filled(p: Any, value: float) -> Any:
-    return wrap(np.full(p.shape, scalar_array(value, p.dtype)))
+    return filled(p.shape, value, p)
 
 
 def _copied(p: Any, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,9 +243,9 @@ def _copied(p: Any, own: Mapping[str, Any]) -> dict[str, Any]:
         if name == "step":
             copy[name] = int(value)
             continue
-        array = np.array(value, p.dtype)
+        array = np.array(to_host(value.data if isinstance(value, Tensor) else value), p.dtype)
         if array.shape != p.shape:
             raise ValueError(f"load_state_dict: {name} has its parameter's shape {p.shape}; got {array.shape}; "
                              f"load the state of this model")  # fmt: skip
-        copy[name] = wrap(array)
+        copy[name] = as_tensor_like(array, p)
     return copy

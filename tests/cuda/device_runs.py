@@ -1,0 +1,104 @@
+"""One call on the CPU and on the device: values, tangents, cotangents and second derivatives beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lean_nn.cases import Case
+from lean_nn.convert import as_tensor
+from lean_nn.primitive import FLOATS, NONDIFF, Exact, Primitive, get
+from lean_nn.transforms import grad, jvp, vjp
+
+Arrays = list[np.ndarray]
+
+
+def places(prim: Primitive, arrays: Arrays) -> list[int]:
+    """The arguments that have a derivative."""
+    if prim.jvp is None and prim.vjp is None and not prim.linear:
+        return []
+    rules = prim.jvp if isinstance(prim.jvp, tuple) else ()
+    return [
+        i for i, a in enumerate(arrays)
+        if a.dtype in FLOATS and (i in prim.linear or i >= len(rules) or rules[i] is not NONDIFF)
+    ]  # fmt: skip
+
+
+def inner(a: Any, b: Any) -> Any:
+    product = get("mul")(a, b)
+    return get("sum")(product, axes=tuple(range(len(product.shape))), keepdims=False)
+
+
+class Call:
+    """A case with its arguments, and random directions that both devices share."""
+
+    def __init__(self, case: Case, dtype: Any) -> None:
+        self.case, self.prim = case, get(case.primitive)
+        self.arrays: Arrays = [np.asarray(a) for a in case.make(np.random.default_rng(0), np.dtype(dtype))]
+        self.moving = places(self.prim, self.arrays)
+        self.smooth = bool(self.moving) and any(self.prim.differentiable_out)
+        rng = np.random.default_rng(1)
+        self.v = [rng.standard_normal(self.arrays[i].shape).astype(self.arrays[i].dtype) for i in self.moving]
+        outs = self.outputs([as_tensor(a) for a in self.arrays])
+        self.u = [rng.standard_normal(y.shape).astype(y.dtype) for y in outs]
+
+    def outputs(self, boxes: list[Any]) -> list[Any]:
+        """The differentiable outputs."""
+        y = self.prim(*boxes, **self.case.params)
+        outs = y if isinstance(y, tuple) else (y,)
+        return [out for out, d in zip(outs, self.prim.differentiable_out, strict=True) if d]
+
+    def on(self, place: Callable[[np.ndarray], Any]) -> dict[str, Arrays]:
+        """Everything there is to compare; `place` puts an array on a device."""
+        boxes = [place(a) for a in self.arrays]
+        y = self.prim(*boxes, **self.case.params)
+        found = {"value": list(y) if isinstance(y, tuple) else [y]}
+        if self.smooth:
+            found |= self._derivatives(boxes, [place(a) for a in self.v], [place(a) for a in self.u])
+        return {name: [t.cpu().numpy() for t in tensors] for name, tensors in found.items()}
+
+    def _derivatives(self, boxes: list[Any], v: list[Any], u: list[Any]) -> dict[str, list[Any]]:
+        def f(*moving: Any) -> tuple[Any, ...]:
+            full = list(boxes)
+            for i, box in zip(self.moving, moving, strict=True):
+                full[i] = box
+            return tuple(self.outputs(full))
+
+        def weighted(*moving: Any) -> Any:
+            parts = [inner(y, w) for y, w in zip(f(*moving), u, strict=True)]
+            total = parts[0]
+            for part in parts[1:]:
+                total = get("add")(total, part)
+            return total
+
+        x = [boxes[i] for i in self.moving]
+        everything = tuple(range(len(x)))
+        gradient = grad(weighted, everything)
+        return {
+            "tangent": list(jvp(f, x, v)[1]),
+            "cotangent": list(vjp(f, *x)[1](tuple(u))),
+            "second": list(jvp(gradient, x, v)[1]),
+        }
+
+
+def bitwise(prim: Primitive) -> bool:
+    """Whether the device must give the CPU's bits: comparisons, choices and moves, winners and what they carry."""
+    return isinstance(prim.accuracy, Exact) and prim.name not in ("add", "sub", "mul", "neg")
+
+
+def compare(name: str, got: Arrays, wanted: Arrays, exact: bool) -> None:
+    """Equal bits, or a distance of some hundred roundings of the largest term."""
+    assert len(got) == len(wanted)
+    for g, w in zip(got, wanted, strict=True):
+        assert (g.shape, g.dtype) == (w.shape, w.dtype), name
+        if g.dtype not in FLOATS or exact:
+            assert np.array_equal(g, w, equal_nan=g.dtype in FLOATS), name
+            continue
+        finite = np.isfinite(w)
+        scale = float(np.max(np.abs(w), initial=1.0, where=finite))
+        assert np.array_equal(np.isnan(g), np.isnan(w)), name
+        assert np.array_equal(g[~finite], w[~finite], equal_nan=True), name
+        distance = float(np.max(np.abs(g[finite] - w[finite]), initial=0.0))
+        assert distance <= 400 * float(np.finfo(g.dtype).eps) * scale, f"{name}: {distance / scale}"
