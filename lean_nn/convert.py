@@ -21,7 +21,7 @@ DTYPES = (*FLOATS, OBJECT, np.dtype(np.int64), np.dtype(np.bool_))
 _REMEDY = {"i": "int64 (indices) or float32", "u": "int64 (indices) or float32", "f": "float32 or float64"}
 
 
-def as_array(value: Any, dtype: Any = None, op: str = "tensor") -> Any:
+def as_array(value: Any, dtype: Any = None, op: str = "tensor") -> np.ndarray[Any, Any]:
     """`value` as a contiguous array of a dtype we have, shared with the caller where it already is one."""
     foreign = not isinstance(value, np.ndarray) and is_foreign(value)
     array = value if foreign or isinstance(value, np.ndarray) else _from_python(value, op)
@@ -31,7 +31,7 @@ def as_array(value: Any, dtype: Any = None, op: str = "tensor") -> Any:
         remedy = _REMEDY.get(array.dtype.kind, "float32, float64 or object")
         raise TypeError(f"{op}: data of {', '.join(map(str, DTYPES))} is needed; got {array.dtype}; convert to {remedy}")
     if foreign:
-        return contiguous(array)
+        return contiguous(array)  # type: ignore[no-any-return]
     if type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned:
         return array
     return np.array(array, order="C", copy=True, subok=False)

@@ -13,7 +13,7 @@ from lean_nn import tree
 from lean_nn.graph.builder import GraphBuilder
 from lean_nn.graph.ir import Array
 from lean_nn.graph.passes import PASSES
-from lean_nn.graph.program import Program
+from lean_nn.graph.program import Program, is_writeable
 from lean_nn.graph.sizes import Size, check_sizes, is_shape, match
 from lean_nn.graph.trace import ArraySpec, Traced, is_array, trace
 from lean_nn_c import engine
@@ -124,8 +124,7 @@ def _held_arrays(argument: Any) -> list[Array | None]:
     """The arrays of an argument that the program keeps and writes to."""
     arrays: list[Any] = _data_of((argument,))
     for array in arrays:
-        plain = type(array) is np.ndarray and array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
-        if not plain:
+        if not is_writeable(array):
             raise ValueError(f"compile: arguments kept in place are writeable contiguous arrays or Tensors; "
                              f"got {type(array).__name__}; pass the arrays themselves")
     return arrays

@@ -33,6 +33,7 @@ import numpy as np
 
 from lean_nn import tree
 from lean_nn.atomic import write_atomically
+from lean_nn.device import to_host
 from lean_nn.graph.ir import Array, Graph, Node, as_avals
 from lean_nn.graph.program import Program
 from lean_nn.graph.trace import ArraySpec, Traced
@@ -163,7 +164,7 @@ def _describe(program: Program) -> tuple[dict[str, Any], dict[str, Array]]:
     number = {value: i for i, value in enumerate(order)}
     states: dict[int, str] = {}
     for name, array in program.state.items():
-        arrays[states.setdefault(id(array), f"state.{name}")] = array
+        arrays[states.setdefault(id(array), f"state.{name}")] = to_host(array)
 
     def node_of(node: Node) -> list[Any]:
         params = {name: encode(value) for name, value in node.params.items()}

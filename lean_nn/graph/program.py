@@ -14,6 +14,7 @@ import numpy as np
 
 from lean_nn import tree
 from lean_nn.convert import as_array, as_tensor
+from lean_nn.device import CPU, Device, common_device, device_of, holds_numbers, is_foreign
 from lean_nn.graph import listing
 from lean_nn.graph.execute import Executor
 from lean_nn.graph.ir import Array, Graph, size_of
@@ -21,7 +22,7 @@ from lean_nn.graph.passes import PASSES, optimise
 from lean_nn.graph.plan import make_plan
 from lean_nn.graph.profile import Profile, measure
 from lean_nn.graph.symbol import describe
-from lean_nn.graph.trace import ArraySpec, Traced, apply_graph, is_array, trace
+from lean_nn.graph.trace import ArraySpec, Traced, apply_graph, constants_on, is_array, trace
 from lean_nn.graph.updates import set_aside
 from lean_nn.primitive import FLOATS, Aval, GraphError
 from lean_nn.transforms import jvp, vjp
@@ -69,6 +70,7 @@ class Program:
         self._fixed = [leaf for leaf in tree.leaves(traced.arguments) if not is_array(leaf)]
         self._check_kept()
         self._out_avals = [self.graph.avals[v] for v in self.graph.outputs]
+        self._constants: dict[Device, dict[int, Any]] = {}
 
     # --- running ---
 
@@ -81,12 +83,15 @@ class Program:
         out : arrays to write into, in the form of the result
 
         Where a Tensor is being differentiated or traced, the recorded graph runs node by node instead, so that
-        derivatives pass through and a program may be part of another.
+        derivatives pass through and a program may be part of another. So it does where the arguments lie on a device,
+        with its constants copied there once.
         """
         leaves = self._leaves(arguments)
         inputs = self._bind(leaves)
         if any(map(_followed, leaves)):
             return self._followed(leaves, out)
+        if any(map(is_foreign, inputs)):
+            return self._on_device(inputs, any(isinstance(leaf, engine.Box) for leaf in leaves), out)
         outputs = self._allocate() if out is None else self._checked_out(out, inputs)
         self._executor.run(inputs, outputs)
         boxed = out is None and any(isinstance(leaf, engine.Box) for leaf in leaves)
@@ -98,7 +103,32 @@ class Program:
             raise GraphError(f"program: a call that is differentiated or traced returns its results; got {what}; "
                              f"call the function that was compiled, or detach the arguments")
         boxes = [as_tensor(leaf, op="program") for leaf in leaves]
-        return tree.rebuild(self.source.result, apply_graph(self.source.graph, boxes))
+        constants = self._constants_on(common_device("program", tuple(box.data for box in boxes)))
+        return tree.rebuild(self.source.result, apply_graph(self.source.graph, boxes, constants))
+
+    def _constants_on(self, device: Device) -> dict[int, Any] | None:
+        """The recorded graph's constants there; those in host memory are the graph's own."""
+        if device != CPU and device not in self._constants:
+            self._constants[device] = constants_on(self.source.graph, device)
+        return self._constants.get(device)
+
+    def _on_device(self, inputs: list[Any], boxed: bool, out: Any) -> Any:
+        """The recorded nodes one by one, then the updates, all at once."""
+        if out is not None:
+            raise ValueError("program: out= is for arrays in host memory; got arguments on a device; leave it out")
+        graph = self.source.graph
+        constants = self._constants_on(common_device("program", tuple(inputs)))
+        before = engine.set_recording(False)
+        try:
+            wanted = [*graph.outputs, *(new for _, new in graph.updates)]
+            values = apply_graph(graph, [engine.wrap(array) for array in inputs], constants, wanted)
+        finally:
+            engine.set_recording(before)
+        arrays = [box.data.copy() if graph.updates else box.data for box in values]
+        for (place, _), new in zip(graph.updates, arrays[len(graph.outputs) :], strict=True):
+            inputs[graph.inputs.index(place)][...] = new
+        results = arrays[: len(graph.outputs)]
+        return tree.rebuild(self.source.result, map(engine.wrap, results) if boxed else results)
 
     def _leaves(self, arguments: Any) -> list[Any]:
         """The arrays among the arguments; numbers are part of the program, so they are those it was compiled with."""
@@ -112,7 +142,7 @@ class Program:
         return arrays
 
     def _check_kept(self) -> None:
-        spans = sorted(_span(array) for array in self._kept if array is not None and array.size)
+        spans = sorted(_span(array) for array in self._kept if type(array) is np.ndarray and array.size)
         if any(end > start for (_, end), (start, _) in pairwise(spans)):
             raise ValueError("compile: arrays that a program keeps do not overlap; got two that do; pass copies")
         self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
@@ -124,7 +154,7 @@ class Program:
         for i in self._updated:
             leaf = leaves[self._open.index(i)]
             array = leaf.data if isinstance(leaf, engine.Box) else leaf
-            if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+            if not is_writeable(array):
                 raise ValueError(f"program: input {self._name(i)} is updated, so it is a writeable contiguous array or "
                                  f"Tensor; got another; pass the array itself")
 
@@ -151,7 +181,8 @@ class Program:
             inputs[i] = array
         if self.graph.updates:
             self._check_updated(leaves)
-            self._check_apart(inputs)
+            if not any(map(is_foreign, inputs)):
+                self._check_apart(inputs)
         return inputs
 
     def _name(self, i: int) -> str:
@@ -268,7 +299,11 @@ class Program:
         >>> print(profile)  # doctest: +ELLIPSIS
         node ...
         """
-        return measure(self, self._bind(self._leaves(arguments)), self._allocate(), repeats)
+        inputs = self._bind(self._leaves(arguments))
+        if any(map(is_foreign, inputs)):
+            raise ValueError(f"profile: arguments in host memory are needed; got some on {device_of(inputs[0])}; use .cpu(), or "
+                             f"the device's own profiler")
+        return measure(self, inputs, self._allocate(), repeats)
 
     # --- keeping it ---
 
@@ -306,7 +341,14 @@ def _followed(leaf: Any) -> bool:
     """Whether somebody wants to know what happens to a Tensor: a tape, forward mode, a tracer."""
     if not isinstance(leaf, engine.Box):
         return False
-    return bool(leaf.tangents) or bool(leaf.mask and engine.is_recording()) or type(leaf.data) is not np.ndarray
+    return bool(leaf.tangents) or bool(leaf.mask and engine.is_recording()) or not holds_numbers(leaf.data)
+
+
+def is_writeable(array: Any) -> bool:
+    """Whether a program can change `array` where it lies."""
+    if is_foreign(array):
+        return bool(array.flags.c_contiguous)
+    return type(array) is np.ndarray and array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
 
 
 def _span(array: Array) -> tuple[int, int]:

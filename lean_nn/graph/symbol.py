@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from lean_nn.device import to_host
 from lean_nn.graph.ir import Array, Graph
 from lean_nn.primitive import OBJECT, Aval, GraphError, Primitive
 
@@ -22,11 +23,12 @@ from lean_nn.primitive import OBJECT, Aval, GraphError, Primitive
 class Recorder:
     """A graph that is being recorded, and the constants that it has met already, by identity."""
 
-    __slots__ = ("_known", "graph")
+    __slots__ = ("_alive", "_known", "graph")
 
     def __init__(self) -> None:
         self.graph = Graph()
         self._known: dict[int, Symbol] = {}
+        self._alive: list[Any] = []
 
     def input(self, aval: Aval, name: str = "") -> Symbol:
         return Symbol(self, self.graph.add_input(aval, name), aval)
@@ -41,10 +43,11 @@ class Recorder:
         if array.dtype == OBJECT:
             raise TypeError(f"{op}: a graph holds float32, float64, int64 and bool; got exact objects; compute them eagerly")
         known = self._known.get(id(array))
-        if known is None:  # the graph keeps the array alive, so its identity stays its own
-            known = self._known[id(array)] = Symbol(self, self.graph.add_constant(array), Aval(array.shape, array.dtype))
+        if known is None:  # both arrays are kept alive, so their identity stays their own; constants lie in host memory
+            number = self.graph.add_constant(to_host(array))
+            known = self._known[id(array)] = Symbol(self, number, Aval(array.shape, array.dtype))
+            self._alive.append(array)
         return known
-
 
     def mark(self) -> tuple[int, int]:
         """A point to come back to: how many nodes and values there are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from lean_nn import tree
 from lean_nn.convert import as_tensor
+from lean_nn.device import CPU, Device, is_foreign, move
 from lean_nn.graph.ir import Graph
 from lean_nn.graph.symbol import Recorder, Tracing
 from lean_nn.primitive import Aval, GraphError, register_backend
@@ -37,7 +38,7 @@ class Traced:
 
 def is_array(leaf: Any) -> bool:
     """Whether a leaf of the arguments is data; numbers, strings and None are part of the function."""
-    return isinstance(leaf, (engine.Box, np.ndarray, np.generic, ArraySpec))
+    return isinstance(leaf, (engine.Box, np.ndarray, np.generic, ArraySpec)) or is_foreign(leaf)
 
 
 def aval_of_leaf(leaf: Any) -> Aval:
@@ -88,14 +89,23 @@ def _names(arguments: Any, prefix: str = "") -> list[str]:
     return [name for key, part in parts for name in _names(part, f"{prefix}.{key}" if prefix else str(key))]
 
 
-def apply_graph(graph: Graph, boxes: list[Any]) -> list[Any]:
-    """The outputs of a graph on Tensors, by its primitives: eagerly, or recorded, or traced once more."""
+def constants_on(graph: Graph, device: Device) -> dict[int, Any]:
+    """The graph's constants as Tensors on a device."""
+    return {value: as_tensor(move(array, device)) for value, array in graph.constants.items()}
+
+
+def apply_graph(
+    graph: Graph, boxes: list[Any], constants: dict[int, Any] | None = None, wanted: Sequence[int] | None = None
+) -> list[Any]:
+    """The outputs of a graph (or the values `wanted`) on Tensors, by its primitives: eagerly, or recorded, or traced once
+    more; on the device of `constants`, the CPU unless told.
+    """
     values: dict[int, Any] = dict(zip(graph.inputs, boxes, strict=True))
-    values.update((value, as_tensor(array)) for value, array in graph.constants.items())
+    values.update(constants_on(graph, CPU) if constants is None else constants)
     for node in graph.nodes:
         result = node.prim(*(values[v] for v in node.inputs), **node.params)
         values.update(zip(node.outputs, result if node.prim.outputs > 1 else (result,), strict=True))
-    return [values[value] for value in graph.outputs]
+    return [values[value] for value in (graph.outputs if wanted is None else wanted)]
 
 
-__all__ = ["ArraySpec", "Traced", "apply_graph", "aval_of_leaf", "is_array", "trace"]
+__all__ = ["ArraySpec", "Traced", "apply_graph", "aval_of_leaf", "constants_on", "is_array", "trace"]

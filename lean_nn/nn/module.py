@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from lean_nn.convert import as_array
+from lean_nn.device import device_of, move, parse
 from lean_nn.primitive import FLOATS
 from lean_nn.tensor import Tensor
 from lean_nn_c import engine
@@ -287,6 +288,20 @@ class Module:
     def double(self: Self) -> Self:
         return self.to("float64")
 
+    def cuda(self: Self) -> Self:
+        """All parameters and buffers on the current CUDA device; the Parameters stay the same objects."""
+        return self._on("cuda")
+
+    def cpu(self: Self) -> Self:
+        """All parameters and buffers in host memory; the Parameters stay the same objects."""
+        return self._on("cpu")
+
+    def _on(self: Self, device: str) -> Self:
+        for tensor in (*self.parameters(), *self.buffers()):
+            engine.rebind(tensor, move(tensor.data, parse(device)))
+            tensor.grad = None
+        return self
+
     # --- state in and out ---
 
     def _state(self) -> Iterator[tuple[str, Tensor]]:
@@ -328,7 +343,7 @@ class Module:
                              f"{_list(unknown)} unknown; load the state of this model, or pass strict=False")  # fmt: skip
         arrays = {name: _fitting(name, own[name], value) for name, value in state_dict.items() if name in own}
         for name, array in arrays.items():
-            np.copyto(own[name].data, array)
+            own[name].data[...] = move(array, device_of(own[name].data))
         return LoadedKeys(missing, unknown)
 
     def for_compiling(self) -> Callable[..., Any]:

@@ -165,7 +165,7 @@ class Optimizer:
             raise ValueError(f"optimizer: a pure update counts the same steps for all parameters; got {sorted(counts)}; "
                              f"give parameters without a gradient an optimiser of their own")  # fmt: skip
         return {
-            **self.init(params), "step": wrap(np.array(float(counts.pop()))),
+            **self.init(params), "step": as_tensor_like(np.array(float(counts.pop())), params[0]),
             "slots": [{name: self.state[p][name] for name in rule.slots}
                       for p, (rule, _) in zip(params, self._by_parameter(params), strict=True)],
         }  # fmt: skip
