@@ -26,7 +26,8 @@ def test_matplotlib_comes_only_when_asked_for() -> None:
 
 
 def test_confusion_matrix_counts() -> None:
-    assert viz.confusion_matrix([0, 1, 1, 2], [0, 2, 1, 2], 4).tolist() == [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+    counts = viz.confusion_matrix([0, 1, 1, 2], [0, 2, 1, 2], 4)
+    assert counts.tolist() == [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
     assert viz.confusion_matrix(np.array([], int), np.array([], int), 2).tolist() == [[0, 0], [0, 0]]
 
 

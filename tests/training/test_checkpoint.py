@@ -55,7 +55,8 @@ def run(path: Any, epochs: int = 4, stop_at: int | None = None, kill: bool = Fal
 
 def everything(result: Any) -> Any:
     model, optimizer, history = result
-    slots = [[t.numpy().tobytes() for k, t in own.items() if k != "step"] for own in optimizer.state_dict()["state"].values()]
+    state = optimizer.state_dict()["state"]
+    slots = [{k: t.numpy().tobytes() for k, t in own.items() if k != "step"} for own in state.values()]
     rows = {k: v for k, v in history.items() if k != "seconds"}
     return [a.tobytes() for a in model.state_dict().values()], slots, rows
 

@@ -150,8 +150,10 @@ def test_early_stopping_restores_the_best() -> None:
     kept: list[list[bytes]] = []
     model = net(0.0)
     stopping = EarlyStopping("val_loss", patience=2)
-    history = fit(model, (X, Y), "cross_entropy", optim.Adam(model.parameters(), 0.3), 30, validation=(X[:10], 1 - Y[:10]),
-                  early_stopping=stopping, callbacks=[lambda epoch, row: kept.append(bits(model)) and None], progress=False)  # fmt: skip
+    history = fit(
+        model, (X, Y), "cross_entropy", optim.Adam(model.parameters(), 0.3), 30, validation=(X[:10], 1 - Y[:10]),
+        early_stopping=stopping, callbacks=[lambda epoch, row: kept.append(bits(model))], progress=False,
+    )  # fmt: skip
     best = int(np.argmin(history["val_loss"]))
     assert history.epochs == best + 3 < 30 and stopping.best_epoch == best + 1
     assert bits(model) == kept[best] != kept[-1]
@@ -257,7 +259,8 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda m, o: fit(m, (X, Y[:9]), "cross_entropy", o, 1), "as many labels"),
     (lambda m, o: fit(m, (X,), "cross_entropy", o, 1), "a pair"), (lambda m, o: fit(m, X, "cross_entropy", o, 1), "a loader"),
     (lambda m, o: fit(m, (X, Y), "no_such_loss", o, 1), "a loss is"), (lambda m, o: fit(m, (X, Y), "relu", o, 1), "a loss is"),
-    (lambda m, o: fit(m, (X, Y), None, o, 1), "a loss is"), (lambda m, o: fit(m, (X, Y), "cross_entropy", o, -1), "epochs from 0"),
+    (lambda m, o: fit(m, (X, Y), None, o, 1), "a loss is"),
+    (lambda m, o: fit(m, (X, Y), "cross_entropy", o, -1), "epochs from 0"),
     (lambda m, o: fit(m, (X, Y), "cross_entropy", o, 1, metrics="f1"), "metrics are"),
     (lambda m, o: _flat(), "more than one value"),
     (lambda m, o: fit(m, (X[:, :, :2], Y), "cross_entropy", o, 1), "larger than padded input"),
