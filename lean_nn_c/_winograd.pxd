@@ -10,6 +10,8 @@ cdef extern from "winograd.h" nogil:
         LNN_BYTES
         LNN_WINO_VECTORS
         LNN_WINO_PANEL
+    void lnn_wino_copy_f32(float* to, const float* source, Py_ssize_t n) noexcept
+    void lnn_wino_copy_f64(double* to, const double* source, Py_ssize_t n) noexcept
     void lnn_wino_image_f32(int m, const float** p, Py_ssize_t pitch, float* out, Py_ssize_t step) noexcept
     void lnn_wino_image_f64(int m, const double** p, Py_ssize_t pitch, double* out, Py_ssize_t step) noexcept
     void lnn_wino_weight_f32(int m, int flip, Py_ssize_t filters, const float* w, Py_ssize_t next,
@@ -28,6 +30,13 @@ cdef extern from "winograd.h" nogil:
                               float* out) noexcept
     void lnn_wino_product_f64(int mr, int nv, Py_ssize_t kn, const double* u, Py_ssize_t ldu, const double* v, int add,
                               double* out) noexcept
+
+cdef inline void copy(real* to, const real* source, int64_t n) noexcept nogil:
+    if real is float:
+        lnn_wino_copy_f32(to, source, n)
+    else:
+        lnn_wino_copy_f64(to, source, n)
+
 
 cdef inline void image(int m, const real** p, int64_t pitch, real* out, int64_t step) noexcept nogil:
     """out[xi*step + lane] = (B^T d B)[xi] of the tile at p[lane]."""

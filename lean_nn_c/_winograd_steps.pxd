@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, image, output, product, weight
+from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, weight
 from lean_nn_c._winograd_plan cimport (
     MAX_PITCH, MAX_WIDTH, Plan, Tiles, cells_left, cut, filter_cells, patch_pitch, place_tiles,
 )
@@ -75,8 +75,7 @@ cdef inline void copy_row(const real* source, int64_t step, int64_t count, real*
     """A short memcpy without the call, from or to every step-th cell."""
     cdef int64_t i
     if step == 1 and to_step == 1:
-        for i in range(count):
-            to[i] = source[i]
+        copy(to, source, count)
     else:
         for i in range(count):
             to[i * to_step] = source[i * step]
@@ -156,31 +155,35 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
                     v + point * step, block > 0, t + point * t_step(p) + (row[i] - row[0]) * p.width)
 
 
-cdef inline int64_t row_offset(const Plan* p, int64_t row) noexcept nogil:
-    """First cell of a virtual row, in the output of one sample and group."""
-    cdef int64_t phase = row // p.true_rows, phase_y = phase // p.x.phases % p.y.phases
-    return ((row - phase * p.true_rows) * p.out_cells + phase % p.x.phases
-            + (phase // (p.x.phases * p.y.phases) * p.y.out_size + phase_y) * p.x.out_size)
+cdef struct Places:             # of the tiles in one vector, for the rows of one phase
+    int64_t phase
+    int64_t offset              # first cell of the phase's row 0, in the output of one sample and group
+    int64_t dest[MAX_WIDTH]     # of a tile, from there
+    int64_t pitch[MAX_WIDTH]
+    int64_t lines[MAX_WIDTH]
+    int64_t columns[MAX_WIDTH]
+    bint detour[MAX_WIDTH]
+    bint detours                # whether there are any
 
 
-cdef inline int place_row(const Plan* p, const Tiles* s, int64_t row, int k, int per_vector, real* y, real* whole,
-                          real** to, int64_t* pitch, int64_t* lines, int64_t* columns) noexcept nogil:
-    """Where lanes k.. of a virtual row write, with which pitch; returns how many must take the detour over `whole`."""
-    cdef int64_t phase = row // p.true_rows, phase_y = phase // p.x.phases % p.y.phases, phase_x = phase % p.x.phases
+cdef inline void place_phase(const Plan* p, const Tiles* s, int64_t phase, int k, int per_vector,
+                             Places* at) noexcept nogil:
+    """Where lanes k.. write; tiles that hang over the edge, or whose cells are not neighbours, take a detour."""
+    cdef int64_t phase_x = phase % p.x.phases, phase_y = phase // p.x.phases % p.y.phases
     cdef int64_t phase_z = phase // (p.x.phases * p.y.phases)
-    cdef int lane, detours = 0
-    y += row_offset(p, row)
+    cdef int lane
+    at.phase, at.detours = phase, False
+    at.offset = phase_x + (phase_z * p.y.out_size + phase_y) * p.x.out_size
     for lane in range(per_vector):
-        lines[lane] = (cells_left(&p.y, s.left_y[k + lane], phase_y)
-                       if cells_left(&p.z, s.left_z[k + lane], phase_z) else 0)
-        columns[lane] = cells_left(&p.x, s.left_x[k + lane], phase_x)
-        to[lane] = y + s.dest[k + lane]
-        pitch[lane] = 3 if p.line else p.y.out_step * p.x.out_size
-        if lines[lane] != p.y.m or columns[lane] != p.x.m or p.x.out_step != 1:
-            to[lane] = whole + 16 * lane
-            pitch[lane] = 3 if p.line else 4
-            detours += 1
-    return detours
+        at.lines[lane] = (cells_left(&p.y, s.left_y[k + lane], phase_y)
+                          if cells_left(&p.z, s.left_z[k + lane], phase_z) else 0)
+        at.columns[lane] = cells_left(&p.x, s.left_x[k + lane], phase_x)
+        at.dest[lane] = s.dest[k + lane]
+        at.pitch[lane] = 3 if p.line else p.y.out_step * p.x.out_size
+        at.detour[lane] = at.lines[lane] != p.y.m or at.columns[lane] != p.x.m or p.x.out_step != 1
+        if at.detour[lane]:
+            at.pitch[lane] = 3 if p.line else 4
+            at.detours = True
 
 
 cdef inline const real* partner(const Plan* p, const real* place) noexcept nogil:
@@ -190,48 +193,42 @@ cdef inline const real* partner(const Plan* p, const real* place) noexcept nogil
 
 cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,
                         real* y) noexcept nogil:
-    """The outputs of rows first..stop of one unit; tiles that hang over the edge, or whose cells are not neighbours in
-    the output, take a detour.
-
-    Returns whether some output is not finite.
-    """
+    """The outputs of rows first..stop of one unit. Returns whether some sum is not finite."""
     cdef real whole[8 * MAX_WIDTH]      # sixteen cells for every lane of a vector
     cdef real more[8 * MAX_WIDTH]       # and those that the tail adds to them
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
     cdef const real* other[MAX_WIDTH]
-    cdef int64_t pitch[MAX_WIDTH]
-    cdef int64_t lines[MAX_WIDTH]
-    cdef int64_t columns[MAX_WIDTH]
     cdef Tiles s
-    cdef int64_t row, i, offset, line = p.y.out_step * p.x.out_size
-    cdef int vector, lane, detours, per_vector = lanes(t)
+    cdef Places at
+    cdef real* place
+    cdef int64_t row, i, line = p.y.out_step * p.x.out_size
+    cdef int vector, lane, per_vector = lanes(t)
     cdef bint adds = p.tail != NULL and p.tail.adds
     place_tiles(p, unit, &s)
     memset(&zero[0], 0, sizeof(zero))
-    memset(&more[0], 0, sizeof(more))
-    for row in range(first, stop):
-        for vector in range(s.vectors):
-            detours = place_row(p, &s, row, vector * per_vector, per_vector, y, &whole[0], &to[0], &pitch[0], &lines[0],
-                                &columns[0])
-            offset = row_offset(p, row)
-            if adds:
-                for lane in range(per_vector):
-                    other[lane] = partner(p, <const real*>to[lane])
-                    if to[lane] == &whole[16 * lane]:
-                        other[lane] = &more[16 * lane]
-                        for i in range(lines[lane]):
-                            copy_row(partner(p, <const real*>y + offset + s.dest[vector * per_vector + lane] + i * line),
-                                     p.x.out_step, columns[lane], &more[16 * lane + 4 * i], 1)
-            output(p.m, t + (row - first) * p.width + vector * per_vector, t_step(p),
-                   b[row % p.true_rows] if b != NULL else <real>0, &to[0], &pitch[0], p.tail, &other[0], &zero[0])
-            if detours == 0:
-                continue
+    if adds:
+        memset(&more[0], 0, sizeof(more))
+    for vector in range(s.vectors):
+        at.phase = -1
+        for row in range(first, stop):
+            if at.phase < 0 or row >= (at.phase + 1) * p.true_rows:
+                place_phase(p, &s, row // p.true_rows, vector * per_vector, per_vector, &at)
+            place = y + at.offset + (row - at.phase * p.true_rows) * p.out_cells
             for lane in range(per_vector):
-                if to[lane] == &whole[16 * lane]:
-                    for i in range(lines[lane]):
-                        copy_row(<const real*>&whole[16 * lane + 4 * i], 1, columns[lane],
-                                 y + offset + s.dest[vector * per_vector + lane] + i * line, p.x.out_step)
+                to[lane] = &whole[16 * lane] if at.detour[lane] else place + at.dest[lane]
+                if adds:
+                    other[lane] = &more[16 * lane] if at.detour[lane] else partner(p, <const real*>to[lane])
+                    for i in range(at.lines[lane] if at.detour[lane] else 0):
+                        copy_row(partner(p, <const real*>place + at.dest[lane] + i * line), p.x.out_step,
+                                 at.columns[lane], &more[16 * lane + 4 * i], 1)
+            output(p.m, t + (row - first) * p.width + vector * per_vector, t_step(p),
+                   b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0], p.tail, &other[0],
+                   &zero[0])
+            for lane in range(per_vector if at.detours else 0):
+                for i in range(at.lines[lane] if at.detour[lane] else 0):
+                    copy_row(<const real*>&whole[16 * lane + 4 * i], 1, at.columns[lane],
+                             place + at.dest[lane] + i * line, p.x.out_step)
     for lane in range(per_vector):
         if zero[lane] != 0:
             return True

@@ -127,36 +127,60 @@ cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t stri
     cdef real nine[9 * MAX_WIDTH]       # for lanes without a row, and for virtual channels
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
+    cdef Cells cells
     cdef int64_t c, row, i
     cdef int lane, per_vector = lanes(q), vectors = vectors_of(p, strip, per_vector)
     sum_tiles(p, first, stop, vectors, tiles, v, q, du)
     memset(&zero[0], 0, sizeof(zero))
+    cells.block = -1
     for c in range(first, stop):
+        if not p.plain and cells.block != c // p.true_channels:
+            list_cells(p, c // p.true_channels, &cells)
         for i in range(vectors):
             for lane in range(per_vector):
                 row = strip * p.width + i * per_vector + lane
                 to[lane] = w_bar + row * p.w_row + c * p.w_channel if p.plain and row < p.rows else &nine[9 * lane]
-            memset(&nine[0], 0, sizeof(nine))
+            if p.plain and strip * p.width + (i + 1) * per_vector > p.rows:
+                memset(&nine[0], 0, sizeof(nine))
             filters(p.m, <const real*>du + (c - first) * p.width + i * per_vector, t_step(p), add and p.plain, &to[0],
                     &zero[0])
             if not p.plain:
-                spread_filters(p, strip * p.width + i * per_vector, per_vector, c, <const real*>&nine[0], add, w_bar)
+                spread_filters(p, &cells, strip * p.width + i * per_vector, per_vector, <const real*>&nine[0], add,
+                               w_bar + (c - cells.block * p.true_channels) * p.w_channel)
     for lane in range(per_vector):
         if zero[lane] != 0:
             return True
     return False
 
 
-cdef inline void spread_filters(const Plan* p, int64_t first, int count, int64_t channel, const real* nine, bint add,
-                                real* w_bar) noexcept nogil:
-    """The cells of a virtual channel's filters, to where the kernels have them."""
+cdef struct Cells:                  # of a block's filters that are cells of the kernel
+    int64_t block
+    int count
+    int number[9]                   # of the nine
+    int64_t place[9]                # in the kernel
+
+
+cdef inline void list_cells(const Plan* p, int64_t block, Cells* cells) noexcept nogil:
     cdef int64_t cell[9]
-    cdef int64_t block = channel // p.true_channels, row
     cdef int k
     filter_cells(p, 0, block, &cell[0])
-    w_bar += (channel - block * p.true_channels) * p.w_channel
+    cells.block, cells.count = block, 0
+    for k in range(9):
+        if cell[k] >= 0:
+            cells.number[cells.count], cells.place[cells.count] = k, cell[k]
+            cells.count += 1
+
+
+cdef inline void spread_filters(const Plan* p, const Cells* cells, int64_t first, int count, const real* nine, bint add,
+                                real* w_bar) noexcept nogil:
+    """The cells of a virtual channel's filters, to where the kernels have them."""
+    cdef int64_t row
+    cdef int k
     for row in range(first, min(first + count, p.rows)):
-        for k in range(9):
-            if cell[k] >= 0:
-                w_bar[row * p.w_row + cell[k]] = nine[k] + (w_bar[row * p.w_row + cell[k]] if add else 0)
+        if add:
+            for k in range(cells.count):
+                w_bar[row * p.w_row + cells.place[k]] += nine[cells.number[k]]
+        else:
+            for k in range(cells.count):
+                w_bar[row * p.w_row + cells.place[k]] = nine[cells.number[k]]
         nine += 9

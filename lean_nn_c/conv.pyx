@@ -65,7 +65,7 @@ cdef void choose(Plan* p, str name, int per_vector):
         p.pays = winograd_weight_pays(g, p.m)
     else:
         p.m, p.few = winograd_tile(g, transposed, per_vector), by_strips(p, CONV_INPUT if transposed else CONV)
-        p.pays = winograd_pays(g, transposed, p.m, per_vector, p.few and not transposed)
+        p.pays = winograd_pays(g, transposed, p.m, per_vector, p.few and not transposed, p.packed)
 
 
 cdef bint by_winograd(const Plan* p) noexcept nogil:
@@ -233,11 +233,11 @@ cdef int check_winograd(const Geometry* g, str name) except -1:
     return 0
 
 
-cdef int read_plan(Plan* p, str name, bint wide, int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial,
+cdef int read_plan(Plan* p, str name, bint wide, bint packed, int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial,
                    tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm) except -1:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"conv: unknown algorithm; got {algorithm!r}; choose from {tuple(ALGORITHMS)}")
-    p.by = ALGORITHMS[algorithm]
+    p.by, p.packed = ALGORITHMS[algorithm], packed
     read_geometry(&p.g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
     if p.by == WINOGRAD:
         check_winograd(&p.g, name)
@@ -259,9 +259,9 @@ def step(
     cdef Plan p
     cdef int item = 8 if wide else 4
     cdef Kernel run
-    read_plan(&p, name, wide, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
+    read_plan(&p, name, wide, packed, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
     read_tail(&p.tail, other, act, slope)
-    p.bias, p.packed = bias, packed
+    p.bias = bias
     x, w, y = item * n * c * p.g.cells, item * o * p.g.cg * p.g.taps, item * n * o * p.g.outs
     if name == "conv" or name == "conv_input":
         source, result, channels = (x, y, o) if name == "conv" else (y, x, c)
@@ -285,11 +285,11 @@ def pack(
     str name, bint wide, int64_t n, int64_t c, int64_t o, int64_t groups,
     tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
 ):
-    """A step (w, packed): what `step` with `packed` takes; None where the algorithm reads the weight as it is."""
+    """A step (w, packed): what `step` with `packed` takes; None where an algorithm that reads the weight as it is wins."""
     cdef Plan p
     cdef int item = 8 if wide else 4
     cdef int64_t values
-    read_plan(&p, name, wide, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
+    read_plan(&p, name, wide, True, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
     p.bias = name == "conv_input"
     if o * p.g.cg * p.g.taps == 0 or not by_winograd(&p) or (p.few and p.bias):
         return None

@@ -21,15 +21,18 @@ static __attribute__((noinline)) void LNN_NAME(lnn_finish)(const lnn_tail *t, T 
     }
 }
 
-/* The activation in a register. */
-LNN_INLINE V LNN_NAME(lnn_act)(int act, T slope, V x)
+/* The activation of four vectors in registers. */
+LNN_INLINE void LNN_NAME(lnn_act)(const lnn_tail *t, V x[4])
 {
-    if (act == LNN_RELU) return (V)((INTS)x & ~(INTS)(x <= 0));
-    if (act == LNN_LEAKY) {
-        const INTS keep = (INTS)(x > 0);
-        return (V)(((INTS)x & keep) | ((INTS)(slope * x) & ~keep));
-    }
-    return x;
+    if (t->act == LNN_RELU)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) x[i] = (V)((INTS)x[i] & ~(INTS)(x[i] <= 0));
+    else if (t->act == LNN_LEAKY)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const INTS keep = (INTS)(x[i] > 0);
+            x[i] = (V)(((INTS)x[i] & keep) | ((INTS)((T)t->slope * x[i]) & ~keep));
+        }
 }
 
 #undef T

@@ -5,7 +5,8 @@ from lean_nn_c._simd cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef int winograd_tile(const Geometry* g, bint transposed, int per_vector) noexcept nogil
-cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector, bint few) noexcept nogil
+cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector, bint few,
+                        bint packed) noexcept nogil
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil
 cdef bint winograd_weight_pays(const Geometry* g, int m) noexcept nogil
 cdef int winograd_conv(const Geometry* g, bint transposed, int m, const real* source, const real* w, const real* packed,

@@ -285,11 +285,13 @@ cdef bint saves(const Plan* p, const Geometry* g, double product, double image, 
     return margin * cost < <double>g.n * g.outs * g.taps * g.cg * g.og
 
 
-cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector, bint few) noexcept nogil:
+cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector, bint few,
+                        bint packed) noexcept nogil:
     """Whether, where it applies, it is faster than taps: the transforms must be few beside the products they save.
 
     `few`: whether it is faster than strips, which are somewhat ahead of taps. Of first layers with three channels 7 x 7
-    with stride 2 and 11 x 11 with stride 4 are (1.1 and 1.8 times as fast as strips), 5 x 5 and 3 x 3 are not.
+    with stride 2 and 11 x 11 with stride 4 are (1.1 and 1.8 times as fast as strips), 5 x 5 and 3 x 3 are not. `packed`:
+    the filters are transformed already (one image of 32 channels, 5 x 5 to 64: 1.6 times as fast as taps).
 
     3 x 3 kernels were measured in float with 1 and 8 samples of 3 x 3 to 56 x 56 cells: with 8 channels on both sides
     it is 1.1 (7 x 7) to 2.2 times as fast, with 64 1.4 to 3; below 8 channels or 7 x 7 outputs the two take turns.
@@ -298,7 +300,8 @@ cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vecto
     if common(g):
         return min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49
     return (m != 0 and planned(&p, g, transposed, m, per_vector)
-            and saves(&p, g, 1.05, 18, 25 if p.x.subs > 1 else 11, 450 if p.plain else 550, 1.3 if few else 1.1))
+            and saves(&p, g, 1.05, 18, 25 if p.x.subs > 1 else 11, 0 if packed else 450 if p.plain else 550,
+                      1.3 if few else 1.1))
 
 
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:

@@ -9,6 +9,25 @@
 
 typedef T QUAD __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
 
+/* n values; the last few by a piece that overlaps the one before. The empty statement keeps the compiler from making the
+ * loop a call of memmove, which takes longer than such short rows. */
+LNN_INLINE void LNN_NAME(lnn_wino_copy)(T *to, const T *from, ptrdiff_t n)
+{
+    if (n >= N) {
+        for (ptrdiff_t i = 0; i < n - N; i += N) {
+            *(VU *)(to + i) = *(const VU *)(from + i);
+            __asm__ volatile("");
+        }
+        *(VU *)(to + n - N) = *(const VU *)(from + n - N);
+    } else if (n >= 4) {
+        *(QUAD *)to = *(const QUAD *)from;
+        *(QUAD *)(to + n - 4) = *(const QUAD *)(from + n - 4);
+    } else {
+        if (n & 2) to[0] = from[0], to[1] = from[1];
+        if (n & 1) to[n - 1] = from[n - 1];
+    }
+}
+
 /* --- four neighbours from every lane's place, and back --- */
 
 #if LNN_LANES == 2
@@ -201,8 +220,7 @@ LNN_INLINE void LNN_NAME(lnn_pairs)(const T *const *p, const int64_t *pitch, T f
 LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
                                         const int64_t *pitch, const lnn_tail *tail, const T *const *other, T *zero)
 {
-    const int a = m + 2, act = tail ? tail->act : LNN_PLAIN, adds = tail && tail->adds;
-    const T slope = tail ? (T)tail->slope : 0;
+    const int a = m + 2, adds = tail && tail->adds;
     V half[4][6], t[6], y[4], out[4][4], more[4];
     T *place[N];
     const T *from[N];
@@ -224,7 +242,7 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
                 LNN_NAME(lnn_gather_lanes)(from, 0, more);
                 UNROLL for (int j = 0; j < 4; j++) out[i][j] += more[j];
             }
-            UNROLL for (int j = 0; j < 4; j++) out[i][j] = LNN_NAME(lnn_act)(act, slope, out[i][j]);
+            if (tail) LNN_NAME(lnn_act)(tail, out[i]);
             for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
             LNN_NAME(lnn_scatter)(place, 0, out[i]);
         }
@@ -237,7 +255,7 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
             LNN_NAME(lnn_gather_lanes)(from, 0, more);
             UNROLL for (int j = 0; j < 4; j++) rows[j] += more[j];
         }
-        UNROLL for (int j = 0; j < 4; j++) rows[j] = LNN_NAME(lnn_act)(act, slope, rows[j]);
+        if (tail) LNN_NAME(lnn_act)(tail, rows);
         for (int l = 0; l < N; l++) place[l] = four[l];
         LNN_NAME(lnn_scatter)(place, 0, rows);
         for (int l = 0; l < N; l++) {

@@ -32,6 +32,7 @@ from lean_nn_c.step import Step
 Array = np.ndarray[Any, np.dtype[Any]]
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
+Sizes = tuple[int, int, int, int, Ints, Ints, Ints, Ints, Ints, Ints]
 
 ALGORITHMS = ("auto", "taps", "winograd", "strips", "direct", "im2col")
 
@@ -55,12 +56,16 @@ def _chosen() -> str:
 @lru_cache(STEPS)
 def _step(
     name: str, wide: bool, bias: bool, x: Ints, w: Ints, y: Ints, stride: Ints, padding: Pairs, dilation: Ints, groups: int,
-    by: str,
+    by: str, **tail: Any,
 ) -> Step:  # fmt: skip
-    """The kernel for image, weight and output of these shapes; only the padding before an axis matters to it."""
+    """The kernel for image, weight and output of these shapes; `tail`: what follows the sums, and a packed weight."""
+    return kernels.step(name, wide, bias, *_sizes(x, w, y, stride, padding, dilation, groups), by, **tail)
+
+
+def _sizes(x: Ints, w: Ints, y: Ints, stride: Ints, padding: Pairs, dilation: Ints, groups: int) -> Sizes:
+    """The kernels' way to say a geometry; only the padding before an axis matters to them."""
     before = tuple(a for a, _ in padding)
-    sizes = x[2:], w[2:], y[2:], stride, before, dilation
-    return kernels.step(name, wide, bias, x[0], x[1], w[0], groups, *sizes, by)
+    return x[0], x[1], w[0], groups, x[2:], w[2:], y[2:], stride, before, dilation
 
 
 def _is_wide(a: Any) -> bool:
@@ -111,14 +116,22 @@ def _columns(name: str, wide: bool, x: Ints, kernel: Ints, stride: Ints, padding
 # --- for compiled programs ---
 
 
-def conv_step(x: Aval, w: Aval, b: Aval | None = None, *, out: tuple[Aval], **geometry: Any) -> Step | None:
-    return _planned("conv", _is_wide(x), b is not None, x.shape, w.shape, out[0].shape, geometry)
+def conv_step(x: Aval, w: Aval, b: Aval | None = None, *, out: tuple[Aval], **params: Any) -> Step | None:
+    """`params` are the geometry, and what else the kernel takes: ``other``, ``act``, ``slope``, ``packed``."""
+    return _planned("conv", _is_wide(x), b is not None, x.shape, w.shape, out[0].shape, params)
 
 
 def conv_input_step(
-    y_bar: Aval, w: Aval, b: Aval | None = None, *, out: tuple[Aval], spatial: Ints, **geometry: Any
+    y_bar: Aval, w: Aval, b: Aval | None = None, *, out: tuple[Aval], spatial: Ints, **params: Any
 ) -> Step | None:
-    return _planned("conv_input", _is_wide(w), b is not None, out[0].shape, w.shape, y_bar.shape, geometry)
+    return _planned("conv_input", _is_wide(w), b is not None, out[0].shape, w.shape, y_bar.shape, params)
+
+
+def pack_step(name: str, source: Aval, w: Aval, out: Aval, spatial: Ints = (), **geometry: Any) -> Step | None:
+    """A step (weight, packed weight) for a conv or conv_input; None where its algorithm takes the weight as it is."""
+    x, y = (source, out) if name == "conv" else (out, source)
+    by = _chosen()
+    return None if by == "im2col" else kernels.pack(name, _is_wide(w), *_sizes(x.shape, w.shape, y.shape, **geometry), by)
 
 
 def conv_weight_step(x: Aval, y_bar: Aval, *, out: tuple[Aval], kernel: Ints, **geometry: Any) -> Step | None:

@@ -28,18 +28,18 @@ def _steps(shape: Shape, rank: int) -> Shape:
 
 
 @lru_cache(STEPS)
-def _step(wide: bool, a: Shape, b: Shape, out: Shape, ta: bool, tb: bool) -> Step:
-    """The kernel for factors and result of these shapes."""
+def _step(wide: bool, a: Shape, b: Shape, out: Shape, ta: bool, tb: bool, **tail: Any) -> Step:
+    """The kernel for factors and result of these shapes; `tail`: what follows the sums."""
     batch = out[:-2]
     m, n, k = out[-2], out[-1], a[-2] if ta else a[-1]
     steps = _steps(a, len(batch)), _steps(b, len(batch))
-    return gemm.step(wide, prod(a), prod(b), m, n, k, ta, tb, batch, *steps)
+    return gemm.step(wide, prod(a), prod(b), m, n, k, ta, tb, batch, *steps, **tail)
 
 
 def matmul(a: Array, b: Array, *, out: Array, ta: bool = False, tb: bool = False) -> None:
     _step(a.dtype == np.float64, a.shape, b.shape, out.shape, ta, tb)(a, b, out)
 
 
-def matmul_step(a: Aval, b: Aval, *, out: tuple[Aval], ta: bool = False, tb: bool = False) -> Step:
-    """The same for compiled programs."""
-    return _step(a.dtype == np.float64, a.shape, b.shape, out[0].shape, ta, tb)
+def matmul_step(a: Aval, b: Aval, *, out: tuple[Aval], ta: bool = False, tb: bool = False, **tail: Any) -> Step:
+    """The same for compiled programs; `tail` is what the kernel takes besides: ``bias``, ``other``, ``act``, ``slope``."""
+    return _step(a.dtype == np.float64, a.shape, b.shape, out[0].shape, ta, tb, **tail)

@@ -112,7 +112,7 @@ def test_a_packed_weight_gives_the_same_bits_with_any_number_of_threads(form, na
             continue
         packed = np.full(pack.sizes[1] // w.itemsize, np.nan, dtype)
         pack(w, packed)
-        want = run(name, sizes, algorithm, source, w, b, other, other, other=True, act="relu")
+        want = run(name, sizes, "winograd", source, w, b, other, other, other=True, act="relu")
         for count in (1, 2, 3):
             with threads.num_threads(count):
                 got = run(name, sizes, algorithm, source, w, b, other, other, packed, other=True, act="relu", packed=True)

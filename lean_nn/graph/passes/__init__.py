@@ -7,7 +7,9 @@ pass               what it does                                                 
 ``common``         computes equal expressions once                                             yes
 ``dead``           drops what nobody reads, and the indices of a max pooling that nobody reads  yes
 ``affine``         batch norm (or any scale and shift per channel) into the convolution before  within a bound
+``tails``          a sum and an activation after a convolution or product run inside it        yes
 ``chains``         elementwise operations on one shape run as one loop                         yes
+``prepack``        constant weights of Winograd's algorithm are transformed once, beforehand   within a bound
 =================  ==========================================================================  ==============
 
 ``in-place`` and ``concat`` belong to the planner (``lean_nn/graph/plan.py``).
@@ -20,6 +22,7 @@ from collections.abc import Callable, Iterable
 from lean_nn.graph.ir import Graph
 from lean_nn.graph.passes.affine import fold_affine
 from lean_nn.graph.passes.chains import fuse_chains
+from lean_nn.graph.passes.layers import fuse_tails, prepack
 from lean_nn.graph.passes.simplify import common_subexpressions, drop_dead, fold_constants
 
 Pass = Callable[[Graph], Graph]
@@ -28,9 +31,11 @@ PASSES: dict[str, Pass] = {
     "common": common_subexpressions,
     "dead": drop_dead,
     "affine": fold_affine,
+    "tails": fuse_tails,
     "chains": fuse_chains,
+    "prepack": prepack,
 }
-EXACT = ("constants", "common", "dead", "chains")
+EXACT = ("constants", "common", "dead", "tails", "chains")
 
 
 def optimise(graph: Graph, names: Iterable[str]) -> Graph:
