@@ -16,17 +16,29 @@
 ==================  =========================================================================================
 """
 
-from lean_nn import functional
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from lean_nn._version import __version__
-from lean_nn.autodiff.modes import enable_grad, is_grad_enabled, no_grad
-from lean_nn.autodiff.tape import Tape
-from lean_nn.config import show_config
-from lean_nn.ops import optim as _updates  # noqa: F401  # enters the updates in the registry
-from lean_nn.precision import get_precision, set_precision
-from lean_nn.primitive import GraphError
-from lean_nn.tensor import Tensor, from_dlpack, from_numpy, tensor
-from lean_nn.threads import get_num_threads, num_threads, set_num_threads
-from lean_nn.transforms import grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
+from lean_nn_c import engine as _engine
+
+if TYPE_CHECKING:
+    from lean_nn import data, functional, io, nn, optim, spec, testing, training, viz
+    from lean_nn.autodiff.modes import enable_grad, is_grad_enabled, no_grad
+    from lean_nn.autodiff.tape import Tape
+    from lean_nn.config import show_config
+    from lean_nn.graph import GraphBuilder, Program, compile, load_program
+    from lean_nn.nn import manual_seed
+    from lean_nn.precision import get_precision, set_precision
+    from lean_nn.primitive import GraphError
+    from lean_nn.tensor import Tensor, from_dlpack, from_numpy, tensor
+    from lean_nn.threads import get_num_threads, num_threads, set_num_threads
+    from lean_nn.training import fit
+    from lean_nn.transforms import grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
 
 __all__ = [
     "GraphBuilder", "GraphError", "Program", "Tape", "Tensor", "__version__", "compile", "data", "enable_grad", "fit",
@@ -36,23 +48,44 @@ __all__ = [
     "training", "value_and_grad", "viz", "vjp",
 ]  # fmt: skip
 
-
-# Rooms that are opened when they are first asked for: importing lean_nn stays quick.
-_LAZY = {
-    "GraphBuilder": "graph", "Program": "graph", "compile": "graph", "load_program": "graph",
-    "data": "data",
-    "fit": "training", "training": "training", "viz": "viz",
-    "io": "io",
-    "manual_seed": "nn", "nn": "nn",
-    "optim": "optim",
-    "spec": "spec", "testing": "testing",
-}  # fmt: skip
+# Rooms are opened when one of their names is first asked for: a command that only predicts imports a third of the house.
+_ROOMS = {
+    "autodiff.modes": ("enable_grad", "is_grad_enabled", "no_grad"),
+    "autodiff.tape": ("Tape",),
+    "config": ("show_config",),
+    "graph": ("GraphBuilder", "Program", "compile", "load_program"),
+    "nn": ("manual_seed",),
+    "precision": ("get_precision", "set_precision"),
+    "primitive": ("GraphError",),
+    "tensor": ("Tensor", "from_dlpack", "from_numpy", "tensor"),
+    "threads": ("get_num_threads", "num_threads", "set_num_threads"),
+    "training": ("fit",),
+    "transforms": ("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"),
+}
+_LAZY = {name: room for room, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LAZY:
+    if name not in __all__:
         raise AttributeError(f"module 'lean_nn' has no attribute {name!r}")
-    from importlib import import_module
+    module = import_module(f"lean_nn.{_LAZY.get(name, name)}")
+    value = getattr(module, name) if name in _LAZY else module
+    globals()[name] = value
+    return value
 
-    module = import_module(f"lean_nn.{_LAZY[name]}")
-    return module if name == _LAZY[name] else getattr(module, name)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """Python enters a module in its package when it is imported; ``lean_nn.tensor`` stays the function of that name."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "tensor" and isinstance(value, ModuleType):
+            value = value.tensor
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+_engine.open_with(lambda: import_module("lean_nn.tensor"))

@@ -17,7 +17,8 @@ import numpy as np
 
 from lean_nn.accuracy import bound_text, measure
 from lean_nn.cases import Case, all_cases
-from lean_nn.primitive import FLOATS, Primitive, get, registry
+from lean_nn.ops import load_all
+from lean_nn.primitive import FLOATS, Primitive, get
 
 __all__ = ["Finding", "check", "line"]
 
@@ -79,7 +80,7 @@ def check(
     for case in all_cases():
         if "large" not in case.tags:
             by_name.setdefault(case.primitive, []).append(case)
-    names = sorted(name for name in registry if wanted.search(name) and _comparable(get(name)))
+    names = sorted(name for name in load_all() if wanted.search(name) and _comparable(get(name)))
     for number, name in enumerate(names):
         prim, began = get(name), time.perf_counter()
         finding = Finding(name, bound_text(prim.accuracy), len(by_name.get(name, [])))

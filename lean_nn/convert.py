@@ -8,7 +8,6 @@ Tensors they meet.
 from __future__ import annotations
 
 import numbers
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -61,6 +60,8 @@ def scalar_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A weak Python number as a 0-d array of `dtype`; among exact numbers a float is the fraction it stands for."""
     if dtype == OBJECT:
         if isinstance(value, float) and np.isfinite(value):
+            from fractions import Fraction  # 3 ms that floats need not pay
+
             value = Fraction(value)
         array: np.ndarray[Any, Any] = np.empty((), OBJECT)
         array[()] = value

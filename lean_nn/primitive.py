@@ -39,7 +39,6 @@ from __future__ import annotations
 import copyreg
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
@@ -49,7 +48,7 @@ from lean_nn_c.engine import NONDIFF, GraphError, Joint, Primitive
 
 __all__ = [
     "NONDIFF", "Aval", "Backend", "Exact", "Gamma", "GraphError", "Joint", "Primitive", "Ulps", "Within",
-    "check_same_float", "evaluate", "get", "primitive", "register_backend", "registry",
+    "check_same_float", "evaluate", "get", "meaning", "primitive", "register_backend", "registry",
 ]
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -66,20 +65,17 @@ class Aval(NamedTuple):
 # --- what a kernel promises against the spec ---
 
 
-@dataclass(frozen=True)
 class Exact:
     """The same bits as the spec evaluated in the same type."""
 
 
-@dataclass(frozen=True)
-class Ulps:
+class Ulps(NamedTuple):
     """Within `ulps` units in the last place of the exact result."""
 
     ulps: float
 
 
-@dataclass(frozen=True)
-class Gamma:
+class Gamma(NamedTuple):
     """|ŷ − y| ≤ γₙ·prim(|args|), γₙ = n·u/(1 − n·u): a sum of products in any fixed order.
 
     `terms(*avals, **params)` is n, the number of roundings an output can collect; `n` says it in words.
@@ -89,8 +85,7 @@ class Gamma:
     n: str = ""
 
 
-@dataclass(frozen=True)
-class Within:
+class Within(NamedTuple):
     """|ŷ − y| ≤ bound, element by element, where the bound follows from the values.
 
     `bound(u, *arrays, **params)` gives one float64 array per output (a lone one for one output); u is the unit
@@ -119,6 +114,17 @@ def get(name: str) -> Primitive:
         return registry[name]
     except KeyError:
         raise KeyError(f"primitive: {name!r} is not registered; got a name not in lean_nn.primitive.registry") from None
+
+
+def meaning(name: str) -> Callable[..., Any]:
+    """``spec.<name>``, looked up when it is called: what runs on kernels alone never imports the specification."""
+
+    def evaluated(*args: Any, **params: Any) -> Any:
+        from lean_nn import spec
+
+        return getattr(spec, name)(*args, **params)
+
+    return evaluated
 
 
 copyreg.pickle(Primitive, lambda prim: (get, (prim.name,)))  # by name, as functions are

@@ -18,7 +18,6 @@ number; a test shows that the two agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -49,7 +48,6 @@ Padding = int | Sequence[int] | Sequence[Sequence[int]]
 CACHED = 256
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class AxisTable:
     """The windows of one axis: which cells each has, and which windows may have a given cell.
 
@@ -59,15 +57,14 @@ class AxisTable:
     when ``(j − begin[p]) % step == 0``. Where all windows are alike `stride` is their distance, else 0.
     """
 
-    first: Int64s
-    count: Int64s
-    divisor: Int64s
-    begin: Int64s
-    low: Int64s
-    high: Int64s
-    step: int
-    stride: int
-    kernel: int
+    __slots__ = ("begin", "count", "divisor", "first", "high", "kernel", "low", "step", "stride")
+
+    def __init__(
+        self, first: Int64s, count: Int64s, divisor: Int64s, begin: Int64s, low: Int64s, high: Int64s,
+        step: int, stride: int, kernel: int,
+    ) -> None:  # fmt: skip
+        self.first, self.count, self.divisor, self.begin = first, count, divisor, begin
+        self.low, self.high, self.step, self.stride, self.kernel = low, high, step, stride, kernel
 
 
 class PackedTables(NamedTuple):
@@ -86,8 +83,7 @@ class PackedTables(NamedTuple):
     inputs: Int64s
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """``out = (in + before + after − dilation·(kernel − 1) − 1) // stride + 1``: a strided window per axis.
 
     Parameters
@@ -153,8 +149,7 @@ class Window:
         return AxisTable(first, count, divisor, begin, low, high, r, s, k)
 
 
-@dataclass(frozen=True, slots=True)
-class Bins:
+class Bins(NamedTuple):
     """Bin i covers ``[floor(i·in/out), ceil((i+1)·in/out))``: adaptive windows on each axis.
 
     Parameters

@@ -111,6 +111,13 @@ cdef object to_boxes = None
 cdef object evaluate = None
 cdef object plan = None
 cdef object propagate = None
+cdef object opener = None
+
+
+def open_with(object f):
+    """Name the function that imports what calls `install`: it is called when the first box is made."""
+    global opener
+    opener = f
 
 
 def install(type tensor, object boxes, object evaluator, object planner, object forward):
@@ -154,6 +161,8 @@ cdef class Box:
 
 
 cdef Box new_box(object data):
+    if tensor_type is None:
+        opener()
     cdef Box box = <Box>(<PyTypeObject*>tensor_type).tp_new(tensor_type, <PyObject*>EMPTY, NULL)
     box.data = data
     return box
@@ -429,6 +438,8 @@ def bind(Primitive prim, tuple args, dict params):
     cdef uint64_t mask = 0
     cdef bint moving = False
     cdef Node node = None
+    if tensor_type is None:
+        opener()
     for item in args:
         if type(item) is not tensor_type:
             args = to_boxes(prim, args)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lean_nn.cases import Case, all_cases
-from lean_nn.primitive import registry
+from lean_nn.ops import load_all
 from lean_nn.testing import check_primitive
 
 CASES = list(all_cases())
@@ -24,7 +24,7 @@ def test_case_names_are_unique():
 
 
 def test_every_primitive_has_cases():
-    assert set(registry) - {case.primitive for case in CASES} == set()
+    assert set(load_all()) - {case.primitive for case in CASES} == set()
 
 
 def sizes(case: Case) -> set[int]:
@@ -34,4 +34,4 @@ def sizes(case: Case) -> set[int]:
 @pytest.mark.parametrize("size", [0, 1])
 def test_every_primitive_is_called_on_no_element_and_on_one(size: int):
     small = [case for case in CASES if "large" not in case.tags]
-    assert set(registry) - {case.primitive for case in small if size in sizes(case)} == set()
+    assert set(load_all()) - {case.primitive for case in small if size in sizes(case)} == set()

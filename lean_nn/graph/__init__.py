@@ -16,10 +16,30 @@
 ==============  =============================================================================================
 """
 
-from lean_nn.graph.builder import GraphBuilder
-from lean_nn.graph.compiler import Family, compile
-from lean_nn.graph.files import load_program
-from lean_nn.graph.profile import Profile
-from lean_nn.graph.program import Memory, Program
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lean_nn.graph.builder import GraphBuilder
+    from lean_nn.graph.compiler import Family, compile
+    from lean_nn.graph.files import load_program
+    from lean_nn.graph.profile import Profile
+    from lean_nn.graph.program import Memory, Program
 
 __all__ = ["Family", "GraphBuilder", "Memory", "Profile", "Program", "compile", "load_program"]
+
+# A saved program runs without what made it: tracing and building are imported when they are asked for.
+_LAZY = {
+    "Family": "compiler", "GraphBuilder": "builder", "Memory": "program", "Profile": "profile", "Program": "program",
+    "compile": "compiler", "load_program": "files",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'lean_nn.graph' has no attribute {name!r}")
+    value: object = getattr(import_module(f"lean_nn.graph.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from lean_nn import functional as F
-from lean_nn import tree
+from lean_nn import ops, tree
 from lean_nn.convert import as_tensor
 from lean_nn.graph.sizes import Size, check_sizes, stand_in
 from lean_nn.graph.symbol import Recorder, Symbol
 from lean_nn.graph.trace import ArraySpec, Traced
-from lean_nn.primitive import Aval, GraphError, registry
+from lean_nn.primitive import Aval, GraphError
 from lean_nn_c import engine
 
 Var = Any
@@ -79,13 +79,13 @@ class GraphBuilder:
     # --- nodes ---
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(F, name, None) if name in F.__all__ else registry.get(name)
+        method = getattr(F, name, None) if name in F.__all__ else ops.find(name)
         if method is None:
             raise AttributeError(f"GraphBuilder has no method {name!r}: it is neither in lean_nn.functional nor a primitive")
         return lambda *args, **kwargs: self._call(name, method, args, kwargs)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *F.__all__, *registry})
+        return sorted({*super().__dir__(), *F.__all__, *ops.load_all()})
 
     def conv(self, kernel: Any, bias: Any, input: Any, stride: Any = 1, padding: Any = 0, **options: Any) -> Var:
         """`functional.conv` with the seeds' order of arguments: kernel, bias (or None), input."""

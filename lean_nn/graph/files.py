@@ -24,7 +24,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import astuple
 from math import isfinite, prod
 from typing import Any
 from zlib import crc32
@@ -37,7 +36,8 @@ from lean_nn.device import to_host
 from lean_nn.graph.ir import Array, Graph, Node, as_avals
 from lean_nn.graph.program import Program
 from lean_nn.graph.trace import ArraySpec, Traced
-from lean_nn.primitive import Aval, registry
+from lean_nn.ops import find
+from lean_nn.primitive import Aval
 from lean_nn.window import Bins, Window
 
 __all__ = ["from_bytes", "load_program", "save", "to_bytes"]
@@ -65,13 +65,9 @@ def encode(value: Any) -> Any:
     if type(value) is tuple:
         return [encode(part) for part in value]
     if type(value) in (Window, Bins):
-        return {type(value).__name__: [encode(part) for part in _fields(value)]}
+        return {type(value).__name__: [encode(part) for part in value]}
     raise ValueError(f"save: parameters are None, bool, int, float, str, tuples, Window and Bins; "
                      f"got {type(value).__name__}; convert it where the primitive is called")
-
-
-def _fields(window: Window | Bins) -> tuple[Any, ...]:
-    return (window.output,) if isinstance(window, Bins) else astuple(window)
 
 
 def decode(value: Any, depth: int = 0) -> Any:
@@ -398,7 +394,7 @@ def _value(graph: Graph, value: Any) -> int:
 
 def _add(graph: Graph, op: Any, inputs: list[Any], params: dict[str, Any], types: list[Any]) -> None:
     """One node, checked by its primitive's ``abstract``, which must find the types that the file states."""
-    prim = registry.get(op) if isinstance(op, str) else None
+    prim = find(op) if isinstance(op, str) else None
     if prim is None:
         raise ValueError(f"no primitive is called {_short(op)}: import what registers it before you load the file")
     values = tuple(_value(graph, v) for v in inputs)

@@ -15,9 +15,8 @@ A pass is a function from graph to graph. It never changes the one it is given: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +25,7 @@ from lean_nn.primitive import Aval, Primitive
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One application: ``outputs = prim(*inputs, **params)``, inputs and outputs by number."""
 
     prim: Primitive
@@ -36,7 +34,6 @@ class Node:
     params: dict[str, Any]
 
 
-@dataclass(slots=True)
 class Graph:
     """Values, nodes and what goes in and out; `names` are those of the inputs, for messages and listings.
 
@@ -44,13 +41,16 @@ class Graph:
     a training step changes its parameters in place.
     """
 
-    avals: list[Aval] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
-    inputs: list[int] = field(default_factory=list)
-    outputs: list[int] = field(default_factory=list)
-    constants: dict[int, Array] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-    updates: list[tuple[int, int]] = field(default_factory=list)
+    __slots__ = ("avals", "constants", "inputs", "names", "nodes", "outputs", "updates")
+
+    def __init__(
+        self, avals: list[Aval] | None = None, nodes: list[Node] | None = None, inputs: list[int] | None = None,
+        outputs: list[int] | None = None, constants: dict[int, Array] | None = None, names: dict[int, str] | None = None,
+        updates: list[tuple[int, int]] | None = None,
+    ) -> None:  # fmt: skip
+        self.avals, self.nodes = avals or [], nodes or []
+        self.inputs, self.outputs = inputs or [], outputs or []
+        self.constants, self.names, self.updates = constants or {}, names or {}, updates or []
 
     def add_input(self, aval: Aval, name: str = "") -> int:
         value = self._value(aval)

@@ -20,46 +20,46 @@ stretches, which stays small.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod
+from typing import NamedTuple
 
 from lean_nn.graph.ir import Graph, Node
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """`kind` is arena, input, constant or output; `index` says which (for the arena: 0); `offset` is in bytes."""
 
     kind: str
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple's method of that name is not missed
     offset: int = 0
 
 
-@dataclass(slots=True)
 class Plan:
     """What the executor needs: places by value, the nodes that really run, copies at the end, bytes of the arena.
 
     `copies` are (from value, to place) for outputs and updates that could not be computed where they belong.
     """
 
-    places: list[Place]
-    steps: list[Node]
-    copies: list[tuple[int, Place]] = field(default_factory=list)
-    arena: int = 0
+    __slots__ = ("arena", "copies", "places", "steps")
+
+    def __init__(self, places: list[Place], steps: list[Node], copies: list[tuple[int, Place]], arena: int) -> None:
+        self.places, self.steps, self.copies, self.arena = places, steps, copies, arena
 
 
-@dataclass(slots=True)
 class _Root:
     """A stretch of memory that one or more values look at."""
 
-    nbytes: int
-    birth: int  # the node that makes it; -1: there from the start
-    death: int  # the last node that reads it; len(nodes): wanted at the end
-    place: Place | None = None
-    inside: tuple[int, int] | None = None  # (another root, offset): part of it
+    __slots__ = ("birth", "death", "inside", "nbytes", "place")
+
+    def __init__(self, nbytes: int, birth: int, death: int, place: Place | None = None) -> None:
+        self.nbytes = nbytes
+        self.birth = birth  # the node that makes it; -1: there from the start
+        self.death = death  # the last node that reads it; len(nodes): wanted at the end
+        self.place = place
+        self.inside: tuple[int, int] | None = None  # (another root, offset): part of it
 
 
 class _Planner:

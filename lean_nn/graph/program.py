@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,17 +19,17 @@ from lean_nn.graph.execute import Executor
 from lean_nn.graph.ir import Array, Graph, size_of
 from lean_nn.graph.passes import PASSES, optimise
 from lean_nn.graph.plan import make_plan
-from lean_nn.graph.profile import Profile, measure
 from lean_nn.graph.symbol import describe
 from lean_nn.graph.trace import ArraySpec, Traced, apply_graph, constants_on, is_array, trace
 from lean_nn.graph.updates import set_aside
 from lean_nn.primitive import FLOATS, Aval, GraphError
-from lean_nn.transforms import jvp, vjp
 from lean_nn_c import engine, memory
 
+if TYPE_CHECKING:
+    from lean_nn.graph.profile import Profile
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+
+class Memory(NamedTuple):
     """Bytes that a program takes, known before it runs.
 
     weights : constants; arena : intermediate values of one call; outputs : what a call allocates unless given ``out=``
@@ -225,6 +224,8 @@ class Program:
     @cached_property
     def jvp_program(self) -> Program:
         """The program of ``(primals, tangents) ↦ (y, J·tangents)`` on flat lists of arrays."""
+        from lean_nn.transforms import jvp
+
         moving = self._moving()
 
         def both(primals: list[Any], tangents: list[Any]) -> Any:
@@ -235,6 +236,8 @@ class Program:
     @cached_property
     def vjp_program(self) -> Program:
         """The program of ``(primals, cotangents) ↦ (y, cotangentsᵀ·J)`` on flat lists of arrays."""
+        from lean_nn.transforms import vjp
+
         moving = self._moving()
         smooth = [i for i, aval in enumerate(self._out_avals) if aval.dtype in FLOATS]
 
@@ -299,6 +302,8 @@ class Program:
         >>> print(profile)  # doctest: +ELLIPSIS
         node ...
         """
+        from lean_nn.graph.profile import measure
+
         inputs = self._bind(self._leaves(arguments))
         if any(map(is_foreign, inputs)):
             raise ValueError(f"profile: arguments in host memory are needed; got some on {device_of(inputs[0])}; use .cpu(), or "

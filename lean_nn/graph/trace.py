@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,21 +18,22 @@ from lean_nn_c import engine
 register_backend(Tracing())
 
 
-@dataclass(frozen=True, slots=True)
 class ArraySpec:
     """Stands for an array of this shape and dtype among the arguments of a function to compile."""
 
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype = shape, dtype
 
 
-@dataclass(slots=True)
 class Traced:
     """A graph, and the form of the function's arguments and result, whose leaves are its inputs and outputs."""
 
-    graph: Graph
-    arguments: Any
-    result: Any
+    __slots__ = ("arguments", "graph", "result")
+
+    def __init__(self, graph: Graph, arguments: Any, result: Any) -> None:
+        self.graph, self.arguments, self.result = graph, arguments, result
 
 
 def is_array(leaf: Any) -> bool:

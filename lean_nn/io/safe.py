@@ -27,7 +27,7 @@ def _package() -> Any:
 
 
 def write(path: str | os.PathLike[str], state: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """All arrays in one file, names sorted as the package does it."""
+    """All arrays in one file."""
     _package()
     from safetensors.numpy import save
 
@@ -39,11 +39,11 @@ def write(path: str | os.PathLike[str], state: Mapping[str, Array], metadata: Ma
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Array | BFloat16]:
-    """The arrays by name; copies that may be written to."""
+    """The arrays by name, in the order of the names; copies that may be written to."""
     package = _package()
     with open(path, "rb") as file:
         found = package.deserialize(file.read())
-    return {name: _array(name, entry) for name, entry in found}
+    return {name: _array(name, entry) for name, entry in sorted(found, key=lambda item: item[0])}
 
 
 def _array(name: str, entry: Mapping[str, Any]) -> Array | BFloat16:

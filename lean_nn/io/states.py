@@ -47,7 +47,7 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any], metadata: Mappi
 
 
 def load(path: str | os.PathLike[str], dtype: Any = None) -> dict[str, Array]:
-    """The arrays of a file by name, in their order.
+    """The arrays of a file by name.
 
     Parameters
     ----------

@@ -18,3 +18,29 @@
 ``optim``        optimiser updates, one pass over memory each
 ===============  =========================================================================================
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from lean_nn.primitive import Primitive, registry
+
+# In the order in which programs are likely to need them.
+FAMILIES = ("elementwise", "shape", "conv", "linear", "pool", "activation", "broadcast", "reduce", "normalize", "norm",
+            "indexing", "identity", "dropout", "loss", "smooth_pool", "optim")  # fmt: skip
+
+
+def find(name: str) -> Primitive | None:
+    """The primitive called `name`; families are imported until one has it. None if none has."""
+    for family in FAMILIES:
+        if name in registry:
+            break
+        import_module(f"lean_nn.ops.{family}")
+    return registry.get(name)
+
+
+def load_all() -> dict[str, Primitive]:
+    """The registry with all families in it."""
+    for family in FAMILIES:
+        import_module(f"lean_nn.ops.{family}")
+    return registry

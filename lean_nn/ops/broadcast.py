@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn import spec
 from lean_nn.backend import cpu_move
 from lean_nn.ops.shape import reshape
-from lean_nn.primitive import Aval, Exact, Gamma, Primitive, check_float, primitive
+from lean_nn.primitive import Aval, Exact, Gamma, Primitive, check_float, meaning, primitive
 from lean_nn_c import reduce as kernels
 
 Shape = tuple[int, ...]
@@ -48,7 +47,7 @@ def spread(g: Any, shape: Shape, axes: Shape) -> Any:
 sum: Primitive = primitive(
     "sum",
     abstract=_sum_abstract,
-    spec=spec.sum,
+    spec=meaning("sum"),
     cpu=lambda x, *, out, axes, keepdims: kernels.sum(x, out, axes),
     linear=(0,),
     vjp=(lambda g, y, x, *, axes, keepdims: spread(g, x.shape, axes),),
@@ -78,7 +77,7 @@ def _broadcast_abstract(x: Aval, *, shape: Shape) -> Aval:
 broadcast_to: Primitive = primitive(
     "broadcast_to",
     abstract=_broadcast_abstract,
-    spec=spec.broadcast_to,
+    spec=meaning("broadcast_to"),
     cpu=lambda x, *, out, shape: np.copyto(out, x),
     linear=(0,),
     vjp=(lambda g, y, x, *, shape: sum_to(g, x.shape),),

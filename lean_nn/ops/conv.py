@@ -26,14 +26,12 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from lean_nn import spec
 from lean_nn.backend import cpu_conv
 from lean_nn.ops.broadcast import broadcast_to
 from lean_nn.ops.broadcast import sum as sum_over
 from lean_nn.ops.shape import reshape
-from lean_nn.primitive import Aval, Exact, Gamma, Primitive, check_float, check_same_float, primitive
-from lean_nn.spec.columns import fold_shape, unfold_shape
-from lean_nn.spec.conv_geometry import conv_input_shape, conv_shape, conv_weight_shape
+from lean_nn.primitive import Aval, Exact, Gamma, Primitive, check_float, check_same_float, meaning, primitive
+from lean_nn.spec.conv_geometry import conv_input_shape, conv_shape, conv_weight_shape, fold_shape, unfold_shape
 
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
@@ -78,7 +76,7 @@ def _bias_cotangent(g: Any, y: Any, x: Any, w: Any, b: Any, **geometry: Any) -> 
 conv: Primitive = primitive(
     "conv",
     abstract=_conv_abstract,
-    spec=spec.conv,
+    spec=meaning("conv"),
     cpu=cpu_conv.conv,
     step=cpu_conv.conv_step,
     jvp=(
@@ -112,7 +110,7 @@ def _input_bias_tangent(t: Any, y: Any, y_bar: Any, w: Any, b: Any, *, spatial: 
 conv_input: Primitive = primitive(
     "conv_input",
     abstract=_conv_input_abstract,
-    spec=spec.conv_input,
+    spec=meaning("conv_input"),
     cpu=cpu_conv.conv_input,
     step=cpu_conv.conv_input_step,
     jvp=(
@@ -143,7 +141,7 @@ def _conv_weight_abstract(
 conv_weight: Primitive = primitive(
     "conv_weight",
     abstract=_conv_weight_abstract,
-    spec=spec.conv_weight,
+    spec=meaning("conv_weight"),
     cpu=cpu_conv.conv_weight,
     step=cpu_conv.conv_weight_step,
     linear=(0, 1),
@@ -172,7 +170,7 @@ def _fold_abstract(
 unfold: Primitive = primitive(
     "unfold",
     abstract=_unfold_abstract,
-    spec=spec.unfold,
+    spec=meaning("unfold"),
     cpu=cpu_conv.unfold,
     step=cpu_conv.unfold_step,
     linear=(0,),
@@ -183,7 +181,7 @@ unfold: Primitive = primitive(
 fold: Primitive = primitive(
     "fold",
     abstract=_fold_abstract,
-    spec=spec.fold,
+    spec=meaning("fold"),
     cpu=cpu_conv.fold,
     step=cpu_conv.fold_step,
     linear=(0,),

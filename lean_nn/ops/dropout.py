@@ -5,8 +5,7 @@ Linear in x and its own transpose.
 
 from __future__ import annotations
 
-from lean_nn import spec
-from lean_nn.primitive import NONDIFF, Aval, Primitive, Ulps, check_float, check_index, primitive
+from lean_nn.primitive import NONDIFF, Aval, Primitive, Ulps, check_float, check_index, meaning, primitive
 from lean_nn_c import index as kernels
 
 
@@ -23,7 +22,7 @@ def _dropout_abstract(x: Aval, seed: Aval, *, p: float) -> Aval:
 dropout: Primitive = primitive(
     "dropout",
     abstract=_dropout_abstract,
-    spec=spec.dropout,
+    spec=meaning("dropout"),
     cpu=lambda x, seed, *, out, p: kernels.dropout(x, seed, out, p),
     linear=(0,),
     jvp=(None, NONDIFF),

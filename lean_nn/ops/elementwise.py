@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn import spec
 from lean_nn.backend.cpu_chain import step_of
 from lean_nn.ops.broadcast import broadcast_to, sum_to
 from lean_nn.primitive import (
@@ -27,9 +26,10 @@ from lean_nn.primitive import (
     Ulps,
     check_float,
     check_same_float,
+    meaning,
     primitive,
 )
-from lean_nn.spec.container import broadcast_shape
+from lean_nn.spec.geometry import broadcast_shape
 from lean_nn_c import elementwise as kernels
 
 Rule = Callable[..., Any]
@@ -50,7 +50,7 @@ def unary(
         kernel(x, out, *[params[number] for number in numbers])
 
     return primitive(
-        name, abstract=abstract, spec=getattr(spec, name), cpu=cpu, lane=None if numbers else kernel,
+        name, abstract=abstract, spec=meaning(name), cpu=cpu, lane=None if numbers else kernel,
         jvp=(rule,), vjp=(rule,), differentiable_out=(rule is not NONDIFF,), saves_output=from_output,
         accuracy=accuracy, pointwise=numbers, step=step_of(name, numbers),
     )  # fmt: skip
@@ -74,7 +74,7 @@ def binary(
         kernel(a, b, out, *[params[number] for number in numbers])
 
     return primitive(
-        name, abstract=_pair_abstract(name), spec=getattr(spec, name), cpu=cpu, lane=None if numbers else kernel,
+        name, abstract=_pair_abstract(name), spec=meaning(name), cpu=cpu, lane=None if numbers else kernel,
         linear=linear, jvp=jvp, vjp=vjp, accuracy=accuracy, pointwise=numbers,
         step=step_of(name, numbers),
     )  # fmt: skip
@@ -227,7 +227,7 @@ def _comparison(name: str) -> Primitive:
         kernel(a, b, out)
 
     return primitive(
-        name, abstract=lambda a, b: Aval(shaped(a, b).shape, BOOL), spec=getattr(spec, name), cpu=cpu,
+        name, abstract=lambda a, b: Aval(shaped(a, b).shape, BOOL), spec=meaning(name), cpu=cpu,
         jvp=(NONDIFF, NONDIFF), vjp=(NONDIFF, NONDIFF), differentiable_out=(False,), accuracy=Exact(),
         pointwise=(), step=step_of(name),
     )  # fmt: skip
@@ -255,7 +255,7 @@ def _where_cpu(c: Any, a: Any, b: Any, *, out: Any) -> None:
 where: Primitive = primitive(
     "where",
     abstract=_where_abstract,
-    spec=spec.where,
+    spec=meaning("where"),
     cpu=_where_cpu,
     jvp=(
         NONDIFF,

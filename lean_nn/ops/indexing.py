@@ -12,8 +12,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from lean_nn import spec
-from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, primitive
+from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, meaning, primitive
 from lean_nn_c import index as kernels
 
 
@@ -64,7 +63,7 @@ def _scatter_cpu(g: Any, idx: Any, *, out: Any, axis: int, size: int) -> None:
 gather: Primitive = primitive(
     "gather",
     abstract=_gather_abstract,
-    spec=spec.gather,
+    spec=meaning("gather"),
     cpu=_gather_cpu,
     linear=(0,),
     jvp=(None, NONDIFF),
@@ -75,7 +74,7 @@ gather: Primitive = primitive(
 scatter_add: Primitive = primitive(
     "scatter_add",
     abstract=_scatter_abstract,
-    spec=spec.scatter_add,
+    spec=meaning("scatter_add"),
     cpu=_scatter_cpu,
     linear=(0,),
     jvp=(None, NONDIFF),
@@ -115,7 +114,7 @@ def _take_transpose_cpu(g: Any, idx: Any, *, out: Any, axis: int, size: int) -> 
 take: Primitive = primitive(
     "take",
     abstract=_take_abstract,
-    spec=spec.take,
+    spec=meaning("take"),
     cpu=_take_cpu,
     linear=(0,),
     jvp=(None, NONDIFF),
@@ -126,7 +125,7 @@ take: Primitive = primitive(
 take_transpose: Primitive = primitive(
     "take_transpose",
     abstract=_take_transpose_abstract,
-    spec=spec.take_transpose,
+    spec=meaning("take_transpose"),
     cpu=_take_transpose_cpu,
     linear=(0,),
     jvp=(None, NONDIFF),

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn import spec
 from lean_nn.backend import cpu_linear
 from lean_nn.ops.broadcast import sum_to
-from lean_nn.primitive import Aval, Gamma, Primitive, check_same_float, primitive
+from lean_nn.primitive import Aval, Gamma, Primitive, check_same_float, meaning, primitive
 
 
 def _matmul_abstract(a: Aval, b: Aval, *, ta: bool = False, tb: bool = False) -> Aval:
@@ -53,7 +52,7 @@ def _right(g: Any, y: Any, a: Any, b: Any, *, ta: bool = False, tb: bool = False
 matmul: Primitive = primitive(
     "matmul",
     abstract=_matmul_abstract,
-    spec=spec.matmul,
+    spec=meaning("matmul"),
     cpu=cpu_linear.matmul,
     step=cpu_linear.matmul_step,
     linear=(0, 1),

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn import spec
 from lean_nn.convert import zeros_like
 from lean_nn.ops.broadcast import broadcast_to, check_axes, without
 from lean_nn.ops.broadcast import sum as total
@@ -27,6 +26,7 @@ from lean_nn.primitive import (
     Within,
     check_float,
     check_same_float,
+    meaning,
     primitive,
 )
 from lean_nn_c import reduce as kernels
@@ -116,7 +116,7 @@ def _standardize_cpu(x: Any, *, out: tuple[Any, Any, Any], axes: Shape, eps: flo
 standardize: Primitive = primitive(
     "standardize",
     abstract=_standardize_abstract,
-    spec=spec.standardize,
+    spec=meaning("standardize"),
     cpu=_standardize_cpu,
     jvp=(lambda t, y, x, *, axes, eps: standardize_tangent(t, y[0], y[2], axes=axes),),
     vjp=(lambda g, y, x, *, axes, eps: standardize_transpose(*g, y[0], y[2], axes=axes),),
@@ -181,7 +181,7 @@ def tangent_to_r(g: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> Any:
 standardize_tangent: Primitive = primitive(
     "standardize_tangent",
     abstract=_tangent_abstract,
-    spec=spec.standardize_tangent,
+    spec=meaning("standardize_tangent"),
     cpu=_tangent_cpu,
     linear=(0,),
     jvp=(None, tangent_in_z, tangent_in_r),
@@ -250,7 +250,7 @@ def transpose_to_r(h: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, 
 standardize_transpose: Primitive = primitive(
     "standardize_transpose",
     abstract=_transpose_abstract,
-    spec=spec.standardize_transpose,
+    spec=meaning("standardize_transpose"),
     cpu=_transpose_cpu,
     jvp=(_transpose_in_g, transpose_in_mean, transpose_in_rstd, transpose_in_z, transpose_in_r),
     vjp=(

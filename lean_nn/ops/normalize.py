@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn import spec
 from lean_nn.convert import zeros_like
 from lean_nn.ops import norm
 from lean_nn.ops.broadcast import broadcast_to
 from lean_nn.ops.broadcast import sum as total
 from lean_nn.ops.elementwise import add, mul, neg, sub
 from lean_nn.ops.norm import Shape, mean_of, spans_of, standardize_tangent, standardize_transpose
-from lean_nn.primitive import Aval, Joint, Primitive, Within, check_same_float, primitive
+from lean_nn.primitive import Aval, Joint, Primitive, Within, check_same_float, meaning, primitive
 from lean_nn_c import reduce as kernels
 
 Triple = tuple[Any, Any, Any]
@@ -106,7 +105,7 @@ def _normalize_pull(wanted: tuple[bool, ...], g: Triple, y: Triple, x: Any, w: A
 normalize: Primitive = primitive(
     "normalize",
     abstract=_normalize_abstract,
-    spec=spec.normalize,
+    spec=meaning("normalize"),
     cpu=_normalize_cpu,
     jvp=Joint(_normalize_push),
     vjp=Joint(_normalize_pull),
@@ -159,7 +158,7 @@ def _tangent_to_r(g: Triple, y: Any, t: Any, x: Any, w: Any, mean: Any, r: Any, 
 normalize_tangent: Primitive = primitive(
     "normalize_tangent",
     abstract=_tangent_abstract,
-    spec=spec.normalize_tangent,
+    spec=meaning("normalize_tangent"),
     cpu=_tangent_cpu,
     linear=(0,),
     jvp=(
@@ -269,7 +268,7 @@ def _transpose_to_r(h: Triple, y: Any, *rest: Any, axes: Shape) -> Any:
 normalize_transpose: Primitive = primitive(
     "normalize_transpose",
     abstract=_transpose_abstract,
-    spec=spec.normalize_transpose,
+    spec=meaning("normalize_transpose"),
     cpu=_transpose_cpu,
     jvp=(
         _transpose_in_g,

@@ -25,7 +25,7 @@ import numpy as np
 
 from lean_nn import spec
 from lean_nn.backend import cpu_pool
-from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, primitive
+from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, meaning, primitive
 from lean_nn.spec.geometry import bad, check_divisor, check_elements, check_same_shape
 from lean_nn.window import CACHED, Bins, Window
 
@@ -88,7 +88,7 @@ def _scatter_spec(y_bar: Any, idx: Any, *, spatial: Shape, window: Window | Bins
 max_pool: Primitive = primitive(
     "max_pool",
     abstract=_max_abstract,
-    spec=spec.max_pool,
+    spec=meaning("max_pool"),
     cpu=cpu_pool.max_pool,
     step=cpu_pool.max_pool_step,
     jvp=(lambda t, y, x, *, window: (gather_at(t, y[1]), None),),
@@ -112,7 +112,7 @@ max_pool_value: Primitive = primitive(
 gather_at: Primitive = primitive(
     "gather_at",
     abstract=_gather_abstract,
-    spec=spec.gather_at,
+    spec=meaning("gather_at"),
     cpu=cpu_pool.gather_at,
     linear=(0,),
     jvp=(None, NONDIFF),
@@ -172,7 +172,7 @@ def largest_cover(spatial: Shape, window: Window | Bins) -> int:
 avg_pool: Primitive = primitive(
     "avg_pool",
     abstract=_average_abstract,
-    spec=spec.avg_pool,
+    spec=meaning("avg_pool"),
     cpu=cpu_pool.avg_pool,
     step=cpu_pool.avg_pool_step,
     linear=(0,),
@@ -183,7 +183,7 @@ avg_pool: Primitive = primitive(
 avg_pool_transpose: Primitive = primitive(
     "avg_pool_transpose",
     abstract=_transpose_abstract,
-    spec=spec.avg_pool_transpose,
+    spec=meaning("avg_pool_transpose"),
     cpu=cpu_pool.avg_pool_transpose,
     step=cpu_pool.avg_pool_transpose_step,
     linear=(0,),

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn import spec
 from lean_nn.ops.broadcast import check_axes, without
 from lean_nn.ops.broadcast import sum as total
 from lean_nn.ops.elementwise import exp, mul, sub
 from lean_nn.ops.indexing import gather, scatter_add
 from lean_nn.ops.shape import reshape
-from lean_nn.primitive import Aval, Exact, Primitive, Within, check_float, primitive
+from lean_nn.primitive import Aval, Exact, Primitive, Within, check_float, meaning, primitive
 from lean_nn.spec.geometry import bad
 from lean_nn_c import reduce as kernels
 
@@ -64,7 +63,7 @@ def _extreme(name: str, least: bool) -> Primitive:
         return scatter_add(_kept(g[0], x, axis), _kept(y[1], x, axis), axis=axis, size=x.shape[axis])
 
     return primitive(
-        name, abstract=abstract, spec=getattr(spec, name), cpu=cpu, jvp=(tangent,), vjp=(cotangent,),
+        name, abstract=abstract, spec=meaning(name), cpu=cpu, jvp=(tangent,), vjp=(cotangent,),
         differentiable_out=(True, False), saves_output=True, accuracy=Exact(),
     )  # fmt: skip
 
@@ -125,7 +124,7 @@ def _line_abstract(name: str) -> Any:
 logsumexp: Primitive = primitive(
     "logsumexp",
     abstract=_logsumexp_abstract,
-    spec=spec.logsumexp,
+    spec=meaning("logsumexp"),
     cpu=lambda x, *, out, axis: kernels.logsumexp(x, out, *_spans(x.shape, axis)),
     jvp=(lambda t, y, x, *, axis: total(mul(t, softmax(x, axis=axis)), axes=(axis,), keepdims=False),),
     vjp=(lambda g, y, x, *, axis: mul(_kept(g, x, axis), softmax(x, axis=axis)),),
@@ -141,7 +140,7 @@ def _softmax_rule(t: Any, y: Any, x: Any, *, axis: int) -> Any:
 softmax: Primitive = primitive(
     "softmax",
     abstract=_line_abstract("softmax"),
-    spec=spec.softmax,
+    spec=meaning("softmax"),
     cpu=lambda x, *, out, axis: kernels.softmax(x, out, *_spans(x.shape, axis)),
     jvp=(_softmax_rule,),
     vjp=(_softmax_rule,),
@@ -152,7 +151,7 @@ softmax: Primitive = primitive(
 log_softmax: Primitive = primitive(
     "log_softmax",
     abstract=_line_abstract("log_softmax"),
-    spec=spec.log_softmax,
+    spec=meaning("log_softmax"),
     cpu=lambda x, *, out, axis: kernels.log_softmax(x, out, *_spans(x.shape, axis)),
     jvp=(lambda t, y, x, *, axis: sub(t, _sum_along(mul(exp(y), t), axis)),),
     vjp=(lambda g, y, x, *, axis: sub(g, mul(exp(y), _sum_along(g, axis))),),

@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn import spec
 from lean_nn.backend import cpu_move
-from lean_nn.primitive import Aval, Exact, Primitive, check_same_float, primitive
+from lean_nn.primitive import Aval, Exact, Primitive, check_same_float, meaning, primitive
 
 Shape = tuple[int, ...]
 
@@ -44,7 +43,7 @@ reshape: Primitive = primitive(
     "reshape",
     abstract=_reshape_abstract,
     view=lambda x, *, shape: x.reshape(shape),
-    spec=spec.reshape,
+    spec=meaning("reshape"),
     linear=(0,),
     vjp=(lambda g, y, x, *, shape: reshape(g, shape=x.shape),),
     accuracy=Exact(),
@@ -66,7 +65,7 @@ def _inverse(axes: Shape) -> Shape:
 transpose: Primitive = primitive(
     "transpose",
     abstract=_transpose_abstract,
-    spec=spec.transpose,
+    spec=meaning("transpose"),
     cpu=lambda x, *, out, axes: np.copyto(out, x.transpose(axes)),
     linear=(0,),
     vjp=(lambda g, y, x, *, axes: transpose(g, axes=_inverse(axes)),),
@@ -111,7 +110,7 @@ def _unslice_cpu(g: Any, *, out: Any, start: Shape, step: Shape, shape: Shape) -
 slice: Primitive = primitive(
     "slice",
     abstract=_slice_abstract,
-    spec=spec.slice,
+    spec=meaning("slice"),
     cpu=lambda x, *, out, start, size, step: np.copyto(out, x[cpu_move.slice_keys(start, size, step)]),
     linear=(0,),
     vjp=(lambda g, y, x, *, start, size, step: unslice(g, start=start, step=step, shape=x.shape),),
@@ -122,7 +121,7 @@ slice: Primitive = primitive(
 unslice: Primitive = primitive(
     "unslice",
     abstract=_unslice_abstract,
-    spec=spec.unslice,
+    spec=meaning("unslice"),
     cpu=_unslice_cpu,
     linear=(0,),
     vjp=(lambda h, y, g, *, start, step, shape: slice(h, start=start, size=g.shape, step=step),),
@@ -167,7 +166,7 @@ def _concat_tangent(i: int, t: Any, y: Any, *parts: Any, axis: int) -> Any:
 concat: Primitive = primitive(
     "concat",
     abstract=_concat_abstract,
-    spec=spec.concat,
+    spec=meaning("concat"),
     cpu=lambda *parts, out, axis: np.concatenate(parts, axis, out=out),
     jvp=_concat_tangent,
     vjp=lambda i, g, y, *parts, axis: slice(g, size=parts[i].shape, **_place(i, parts, axis)),
@@ -197,7 +196,7 @@ def _unpad(g: Any, shape: Shape, padding: tuple[tuple[int, int], ...]) -> Any:
 pad: Primitive = primitive(
     "pad",
     abstract=_pad_abstract,
-    spec=spec.pad,
+    spec=meaning("pad"),
     cpu=_pad_cpu,
     jvp=(lambda t, y, x, *, padding, value: pad(t, padding=padding, value=0),),
     vjp=(lambda g, y, x, *, padding, value: _unpad(g, x.shape, padding),),
@@ -215,7 +214,7 @@ def _flip_abstract(x: Aval, *, axes: Shape) -> Aval:
 flip: Primitive = primitive(
     "flip",
     abstract=_flip_abstract,
-    spec=spec.flip,
+    spec=meaning("flip"),
     cpu=lambda x, *, out, axes: np.copyto(out, np.flip(x, axes)),
     linear=(0,),
     vjp=(lambda g, y, x, *, axes: flip(g, axes=axes),),

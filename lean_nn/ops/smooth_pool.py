@@ -27,7 +27,7 @@ from lean_nn.backend import cpu_pool
 from lean_nn.ops.broadcast import sum
 from lean_nn.ops.elementwise import div, mul, sub
 from lean_nn.ops.pool import largest_cover, largest_window, pooled
-from lean_nn.primitive import Aval, Primitive, Within, check_same_float, primitive
+from lean_nn.primitive import Aval, Primitive, Within, check_same_float, meaning, primitive
 from lean_nn.spec.geometry import bad, check_same_shape
 from lean_nn.window import Bins, Window
 
@@ -118,7 +118,7 @@ def _scatter_bound(u: float, g: Any, x: Any, beta: Any, *, window: Window | Bins
 smooth_max_pool: Primitive = primitive(
     "smooth_max_pool",
     abstract=_smooth_abstract,
-    spec=spec.smooth_max_pool,
+    spec=meaning("smooth_max_pool"),
     cpu=cpu_pool.smooth_max_pool,
     jvp=(
         lambda t, y, x, beta, *, window: smooth_gather(t, x, beta, window=window),
@@ -135,7 +135,7 @@ smooth_max_pool: Primitive = primitive(
 smooth_gather: Primitive = primitive(
     "smooth_gather",
     abstract=_gather_abstract,
-    spec=spec.smooth_gather,
+    spec=meaning("smooth_gather"),
     cpu=cpu_pool.smooth_gather,
     linear=(0,),
     jvp=(
@@ -155,7 +155,7 @@ smooth_gather: Primitive = primitive(
 smooth_scatter: Primitive = primitive(
     "smooth_scatter",
     abstract=_scatter_abstract,
-    spec=spec.smooth_scatter,
+    spec=meaning("smooth_scatter"),
     cpu=cpu_pool.smooth_scatter,
     linear=(0,),
     jvp=(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .geometry import bad, indices
+from .geometry import bad, broadcast_shape, indices
 from .scalar import Scalar
 
 Array = NDArray[Any]
@@ -54,15 +54,6 @@ def build(shape: Sequence[int], f: Callable[[tuple[int, ...]], Scalar]) -> Array
     for i in indices(shape):
         out[i] = f(i)
     return out
-
-
-def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """NumPy's rule: axes are matched from the right, 1 stretches."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        got = " and ".join(str(s) for s in shapes)
-        raise bad(op, "shapes must broadcast", got, "reshape one of them") from None
 
 
 def elementwise(op: str, f: Callable[..., Scalar], *arrays: ArrayLike, dtype: Any = object) -> Array:

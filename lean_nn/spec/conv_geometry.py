@@ -8,6 +8,7 @@ shape of the third.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from .geometry import Ints, Pairs, bad, check_at_least, check_elements, check_length, check_pads, out_spatial
 
@@ -208,3 +209,31 @@ def check_transposed_spatial(op: str, in_spatial: Ints, spatial: Ints) -> None:
         got = f"spatial shape {spatial} from input {in_spatial}"
         remedy = "reduce padding or enlarge input or kernel"
         raise bad(op, "output must have at least one cell per axis", got, remedy)
+
+
+def unfold_shape(op: str, x_shape: Ints, kernel: Ints, stride: Ints, pads: Pairs, dilation: Ints) -> Ints:
+    """``(N, C·ΠK, L)``: shape of ``unfold(x[N,C,*S]; kernel=K)``, or its error."""
+    if len(x_shape) != len(kernel) + 2:
+        rule = f"input must be (batch, channels, *spatial) with {len(kernel) + 2} axes"
+        raise bad(op, rule, f"shape {x_shape}", "reshape it or change the kernel")
+    out = out_spatial(op, x_shape[2:], kernel, stride, pads, dilation)
+    shape = (x_shape[0], x_shape[1] * prod(kernel), prod(out))
+    check_elements(op, shape)
+    return shape
+
+
+def fold_shape(
+    op: str, cols_shape: Ints, spatial: Ints, kernel: Ints, stride: Ints, pads: Pairs, dilation: Ints
+) -> Ints:
+    """``(N, C, *S)``: shape of ``fold(cols[N,C·ΠK,L]; spatial=S, kernel=K)``, or its error."""
+    check_at_least(op, "spatial", spatial, 0)
+    cells = prod(kernel)
+    if len(cols_shape) != 3 or (cells > 0 and cols_shape[1] % cells):
+        rule = f"columns must be (batch, channels x {cells}, windows)"
+        raise bad(op, rule, f"shape {cols_shape}", "use unfold's layout")
+    shape = (cols_shape[0], cols_shape[1] // max(cells, 1), *spatial)
+    expected = unfold_shape(op, shape, kernel, stride, pads, dilation)
+    if cols_shape != expected:
+        raise bad(op, f"columns must have shape {expected}", cols_shape, "use unfold's layout")
+    check_elements(op, shape)
+    return shape

@@ -22,6 +22,8 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from operator import index as as_index
 
+import numpy as np
+
 Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 
@@ -32,6 +34,15 @@ MAX_ELEMENTS = (2**63 - 1) // 8
 def bad(op: str, rule: str, got: object, remedy: str) -> ValueError:
     """The one wording of a geometry error: ``op: rule; got values; remedy``."""
     return ValueError(f"{op}: {rule}; got {got}; {remedy}")
+
+
+def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """NumPy's rule: axes are matched from the right, 1 stretches."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        got = " and ".join(str(s) for s in shapes)
+        raise bad(op, "shapes must broadcast", got, "reshape one of them") from None
 
 
 # --- arguments: from what people write to tuples ----------------------------------------------------------

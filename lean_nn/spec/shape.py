@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import scalar
-from .container import Array, ArrayLike, as_array, as_indices, broadcast_shape, build, elementwise, full, zeros
-from .geometry import Ints, bad, indices
+from .container import Array, ArrayLike, as_array, as_indices, build, elementwise, full, zeros
+from .geometry import Ints, bad, broadcast_shape, indices
 from .scalar import Scalar
 
 # --- shapes -------------------------------------------------------------------------------------------------

@@ -7,9 +7,8 @@ one member only, hence one output. Intermediate values live in a few buffers in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from lean_nn.backend.cpu_chain import INPUTS, NAMES, OPS, OUT, TEMPS, Op, chain, repetitions
 from lean_nn.graph.ir import Graph, Node, Rewrite
@@ -17,8 +16,7 @@ from lean_nn.primitive import FLOATS, Aval, Primitive
 from lean_nn_c.step import Step
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """One operation of a chain: its primitive and numbers; operands are inputs (≥ 0) or earlier members (−1 − i)."""
 
     prim: Primitive
@@ -76,7 +74,6 @@ def _fused_cpu(*arrays: Any, out: Any, members: Members) -> None:
 fused = Primitive("fused", abstract=_fused_abstract, cpu=_fused_cpu, step=_fused_step, pointwise=())
 
 
-@dataclass(slots=True)
 class _Chain:
     """Nodes that may become one: the values they read from outside, and how many temporaries they fill at most.
 
@@ -84,10 +81,10 @@ class _Chain:
     runs. `plain` says that all values are of one float type; otherwise places differ in size, and `_ops` has to find them.
     """
 
-    nodes: list[Node]
-    inputs: dict[int, None]
-    width: int
-    plain: bool
+    __slots__ = ("inputs", "nodes", "plain", "width")
+
+    def __init__(self, nodes: list[Node], inputs: dict[int, None], width: int, plain: bool) -> None:
+        self.nodes, self.inputs, self.width, self.plain = nodes, inputs, width, plain
 
 
 def _joined(graph: Graph, parts: list[_Chain], last: _Chain) -> _Chain | None:
