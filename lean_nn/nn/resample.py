@@ -56,7 +56,7 @@ def interpolate(
         old = x.shape[axis]
         if mode == "nearest":
             x = F.take(x, np.minimum((np.arange(new) * ratio).astype(np.int64), old - 1), axis)
-        elif new != old or (ratio != 1 and not align_corners):
+        elif new != old:  # an axis that keeps its size is left alone, as in PyTorch, whatever the factor was
             x = _between(x, axis, _positions(new, old, ratio, bool(align_corners)))
     return x
 

@@ -129,3 +129,133 @@ def test_loss_of_classes(name: str, weighted: bool) -> None:
     yours = getattr(torch.nn, name)(weight=torch.from_numpy(w) if weighted else None)
     assert list(mine.state_dict()) == list(yours.state_dict())
     close(mine(x, t), yours(torch.from_numpy(x), torch.from_numpy(t)))
+
+
+UPSAMPLES: list[tuple[dict[str, Any], tuple[int, ...]]] = [
+    *[({"scale_factor": f}, (2, 3, 5)) for f in (2, 1.5, 0.7, 3.3)], *[({"size": n}, (2, 3, 5)) for n in (1, 3, 5, 7, 12)],
+    ({"size": (3, 9)}, (1, 2, 4, 5)), ({"scale_factor": (2, 3, 1)}, (1, 1, 2, 3, 4)),
+    *[({"size": n, "mode": "linear", "align_corners": c}, (2, 3, 5)) for n in (1, 3, 5, 8) for c in (False, True)],
+    *[({"scale_factor": f, "mode": "linear"}, (2, 3, 5)) for f in (2, 1.5, 0.7, 1.1)],
+    ({"scale_factor": 2, "mode": "bilinear"}, (1, 2, 4, 5)),
+    ({"size": (7, 3), "mode": "bilinear", "align_corners": True}, (1, 2, 4, 5)),
+    ({"scale_factor": (2, 1.5, 3), "mode": "trilinear"}, (1, 1, 3, 4, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options, shape", UPSAMPLES, ids=lambda value: str(value))
+def test_upsample(options: dict[str, Any], shape: tuple[int, ...]) -> None:
+    mine, yours = nn.Upsample(**options), torch.nn.Upsample(**options)
+    assert repr(mine) == repr(yours)
+    rng = np.random.default_rng(0)
+    array = rng.standard_normal(shape)
+    x, t = ln.tensor(array, requires_grad=True), torch.from_numpy(array).requires_grad_()
+    y, s = mine(x), yours(t)
+    close(y, s)
+    weight = rng.standard_normal(y.shape)
+    y.backward(ln.tensor(weight))
+    s.backward(torch.from_numpy(weight))
+    close(x.grad, t.grad)
+
+
+@pytest.mark.parametrize("old", range(1, 12))
+def test_nearest_takes_pytorchs_cells(old: int) -> None:
+    array = np.arange(float(old)).reshape(1, 1, old)
+    for new in range(1, 25):
+        want = torch.nn.functional.interpolate(torch.from_numpy(array), size=new).numpy()
+        assert nn.interpolate(array, size=new).numpy().tolist() == want.tolist()
+
+
+def nets(lib: Any) -> Any:
+    block = lib.Sequential(lib.Conv2d(3, 8, 3, 2, 1, bias=False), lib.BatchNorm2d(8), lib.ReLU(), lib.Dropout(0.0))
+    up = lib.Sequential(lib.ConvTranspose2d(8, 4, 4, 2, 1), lib.GroupNorm(2, 4), lib.GELU(), lib.Upsample(scale_factor=2))
+    return lib.Sequential(block, up, lib.AdaptiveAvgPool2d(3), lib.Flatten(), lib.LayerNorm(36), lib.Linear(36, 5))
+
+
+def test_a_whole_network_and_its_training() -> None:
+    """The same words, state, outputs; 12 steps of Adam by `fit` in float64 end where PyTorch's loop ends."""
+    ln.manual_seed(0)
+    mine, yours = nets(nn).double(), nets(torch.nn).double()
+    assert repr(mine) == repr(yours)
+    yours.load_state_dict({key: torch.from_numpy(value.copy()) for key, value in mine.state_dict().items()})
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((12, 3, 8, 8)), rng.integers(0, 5, 12)
+    optimizer = torch.optim.Adam(yours.parameters(), lr=0.01)
+    losses = []
+    for _ in range(6):
+        total = 0.0
+        for start in (0, 8):
+            optimizer.zero_grad()
+            part = torch.from_numpy(x[start : start + 8]), torch.from_numpy(y[start : start + 8])
+            loss = torch.nn.functional.cross_entropy(yours(part[0]), part[1])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(yours.parameters(), 1.0)
+            optimizer.step()
+            total += loss.item() * len(part[0])
+        losses.append(total / 12)
+    own = ln.optim.Adam(mine.parameters(), lr=0.01)
+    history = ln.fit(mine, (x, y), "cross_entropy", own, 6, batch_size=8, shuffle=False, clip_norm=1.0, progress=False)
+    assert np.allclose(history["loss"], losses, rtol=1e-10)
+    for a, b in zip(mine.state_dict().values(), yours.state_dict().values(), strict=True):
+        close(ln.tensor(a), b, 1e-9)
+    yours.load_state_dict({key: torch.from_numpy(value.copy()) for key, value in mine.state_dict().items()})
+    close(mine.eval()(x), yours.eval()(torch.from_numpy(x)))
+    mine.load_state_dict({key: value.numpy() for key, value in yours.state_dict().items()})
+
+
+INITIAL = [("Linear", (60, 300)), ("Conv2d", (16, 64, 3)), ("ConvTranspose2d", (64, 16, 3)), ("Conv1d", (30, 300, 5, 1, 0, 1, 3)),
+           ("Embedding", (100, 60)), ("BatchNorm2d", (4,)), ("LayerNorm", ((3, 4),))]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, args", INITIAL, ids=lambda value: str(value))
+def test_first_values_are_distributed_as_pytorchs(name: str, args: tuple[Any, ...]) -> None:
+    """Kolmogorov and Smirnov's test on two samples, and the same largest value possible."""
+    from scipy import stats
+
+    ln.manual_seed(3)
+    torch.manual_seed(3)
+    mine, yours = getattr(nn, name)(*args), getattr(torch.nn, name)(*args)
+    for key, value in mine.state_dict().items():
+        other = yours.state_dict()[key].numpy()
+        assert value.shape == other.shape and value.dtype == other.dtype
+        if np.ptp(other) == 0:
+            assert (value == other).all()
+        else:
+            assert stats.ks_2samp(value.ravel(), other.ravel()).pvalue > 1e-3
+            assert name == "Embedding" or value.size < 1000 or abs(np.abs(value).max() / np.abs(other).max() - 1) < 0.01
+
+
+FILLS: list[tuple[str, dict[str, Any]]] = [
+    ("kaiming_uniform_", {"a": 0.3}), ("kaiming_normal_", {"mode": "fan_out", "nonlinearity": "relu"}), ("xavier_uniform_", {}),
+    ("xavier_normal_", {"gain": 3.0}), ("normal_", {"mean": 1.0, "std": 0.3}), ("uniform_", {"a": -1.0, "b": 4.0}),
+    ("trunc_normal_", {"std": 0.5, "a": -0.5, "b": 1.0}), ("orthogonal_", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, options", FILLS, ids=lambda value: str(value))
+def test_initialisers_are_distributed_as_pytorchs(name: str, options: dict[str, Any]) -> None:
+    from scipy import stats
+
+    torch.manual_seed(3)
+    mine = getattr(nn.init, name)(ln.tensor(np.empty((64, 30, 3))), generator=np.random.default_rng(2), **options).numpy()
+    other = getattr(torch.nn.init, name)(torch.empty(64, 30, 3, dtype=torch.float64), **options).numpy()
+    assert stats.ks_2samp(mine.ravel(), other.ravel()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("name", ["linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu", "conv2d"])
+def test_gains(name: str) -> None:
+    assert nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
+
+
+def test_models_in_pytorch_have_the_same_state() -> None:
+    """`digits_cnn` written in PyTorch takes our state and gives our answers."""
+    model = nn.models.digits_cnn().double().eval()
+    G = torch.nn
+    twin = G.Sequential(
+        G.Conv2d(1, 32, 3, padding=1), G.BatchNorm2d(32), G.ReLU(), G.Conv2d(32, 32, 3, padding=1), G.BatchNorm2d(32), G.ReLU(),
+        G.MaxPool2d(2), G.Conv2d(32, 64, 3, padding=1), G.BatchNorm2d(64), G.ReLU(), G.MaxPool2d(2), G.Flatten(), G.Dropout(0.3),
+        G.Linear(256, 10),
+    ).double().eval()  # fmt: skip
+    assert repr(model) == repr(twin)
+    twin.load_state_dict({key: torch.from_numpy(value) for key, value in model.state_dict().items()})
+    x = np.random.default_rng(0).random((3, 1, 8, 8))
+    close(model(x), twin(torch.from_numpy(x)))
