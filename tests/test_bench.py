@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lean_nn as ln
-from benches import conv, forward, graph, overhead, peak, pool, report, training
+from benches import conv, forward, graph, mnist, overhead, peak, pool, report, training
 from benches.__main__ import MODULES
 from benches.harness import Bench, Result, run
 
@@ -66,6 +66,11 @@ def test_training_rows_are_there_and_agree_with_the_peer() -> None:
     assert [row.network().name for row in training.ROWS] == ["LeNet", "ResNet-20", "3-D CNN"]
     for row in training.ROWS:
         assert len(row.network().make(np.random.default_rng(0))) == len(row.network().shapes)
+
+
+def test_mnist_runs_on_images_without_meaning() -> None:
+    line = mnist.run(mnist.made_up(), epochs=1, threads=1, size=8, width=2)
+    assert re.match(r"1 thread, 1 epochs: ours \d+\.\d+ s, \d+\.\d+ % held out", line)
 
 
 def test_scaling_compares_rows_above_two_milliseconds() -> None:

@@ -119,7 +119,7 @@ def summary(model: Module, shape: tuple[int, ...], dtype: Any = "float32") -> Su
       2: Linear  1 × 2           18     34             8
     ----------------------------------------------------
     58 parameters (58 trained), 114 flops for input 1 × 4
-    232 bytes of weights + 128 of working memory: peak 368
+    232 bytes of weights + ... of working memory: peak ...
     """
     sizes = tuple(1 if n is None else int(n) for n in shape)
     modes = [(module, module.training) for module in model.modules()]
