@@ -10,7 +10,7 @@ _Array = np.ndarray[Any, Any]
 unary: dict[str, Callable[..., None]]
 binary: dict[str, Callable[..., None]]
 compare: dict[str, Callable[..., None]]
-update: dict[str, Callable[..., None]]
+update: dict[str, int]
 
 def where(condition: _Array, a: _Array, b: _Array, out: _Array) -> None: ...
 CHAIN_LIMITS: tuple[int, int, int]
@@ -23,3 +23,19 @@ def chain_step(
     items: list[int],
     wide: bool,
 ) -> Step: ...
+def broadcast_step(
+    name: str,
+    shapes: tuple[tuple[int, ...], ...],
+    out: tuple[int, ...],
+    items: tuple[int, ...],
+    p0: float,
+    p1: float,
+    wide: bool,
+) -> Step: ...
+
+FAMILIES: dict[str, int]
+
+def update_step(
+    rule: str, wide: bool, n: int, wide_rate: bool, wide_count: bool, family: str, given: tuple[float, ...]
+) -> Step: ...
+def update_numbers(family: str, given: tuple[float, ...], rate: float, count: float) -> tuple[float, ...]: ...

@@ -1,4 +1,4 @@
-"""Elementwise kernels, by name: ``unary``, ``binary``, ``compare``, ``where``, and ``update`` for optimisers.
+"""Elementwise kernels, by name: ``unary``, ``binary``, ``compare``, ``where``; as steps: chains, broadcasts, updates.
 
 The arithmetic is in ``elementwise_scalar.h``, one definition per operator. Here: look-up by dtype,
 broadcasting, threads. A kernel is called for arrays of a few elements millions of times, hence NumPy's
@@ -10,19 +10,19 @@ number of threads.
 
 cimport numpy as cnp
 from cython.parallel cimport prange
+from libc.math cimport pow, sqrt
 from libc.stdint cimport uint8_t
 
-from lean_nn_c._arrays cimport need, single
-from lean_nn_c._chain cimport CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_TEMPS, ChainOp, ChainPlan, chain_run
-from lean_nn_c.step cimport make_step
+from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
+from lean_nn_c._chain cimport (
+    CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_TEMPS, ChainOp, ChainPlan, chain_run, lnn_binary, lnn_unary, lnn_where,
+)
+from lean_nn_c.step cimport STEP_BAD_COUNT, STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
 
 cnp.import_array()
 
 cdef extern from "elementwise.h" nogil:
-    ctypedef void (*lnn_unary)(const void*, void*, Py_ssize_t, double, double) noexcept nogil
-    ctypedef void (*lnn_binary)(const void*, const void*, void*, Py_ssize_t, int, int, double, double) noexcept nogil
-    ctypedef void (*lnn_where)(const uint8_t*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
     ctypedef struct lnn_unary_entry:
         const char* name
         int cost
@@ -52,34 +52,15 @@ cdef extern from "numpy/arrayobject.h":
     bint PyArray_SAMESHAPE(cnp.ndarray, cnp.ndarray)
 
 cdef enum:
-    BLOCK = 4096        # elements per task, fixed: the split must not depend on the number of threads
     KEEP_GIL = 8192     # work below which giving the GIL up costs more than it gives
-    MAX_AXES = 64       # NumPy's limit
     MAX_ARRAYS = 5      # of an update: parameter, gradient, three slots
     MAX_NUMBERS = 9     # of an update
+    PLAIN = 0           # families of updates
+    MOMENTUM = 1
+    ADAM = 2
+    RMSPROP = 3
+    ADAGRAD = 4
     UPDATE_COST = 8     # of an update's element, in additions
-
-# One broadcast loop: `rows` contiguous rows of `inner` outputs; an operand's step along a row is 0 or 1,
-# because operands are C-contiguous and broadcast at most. The outer axes are counted by an odometer.
-cdef struct Job:
-    lnn_binary pair             # used when there are two operands,
-    lnn_where choose            # and this one when there are three
-    int operands
-    const char* src[3]
-    Py_ssize_t src_item[3]
-    const cnp.npy_intp* shape[3]
-    int ndim[3]
-    char* dst
-    Py_ssize_t dst_item
-    double p0
-    double p1
-    int axes                    # outer axes, the last one fastest
-    Py_ssize_t inner
-    Py_ssize_t rows
-    int inner_step[3]
-    Py_ssize_t dim[MAX_AXES]
-    Py_ssize_t step[3][MAX_AXES]
-
 
 cdef int check(cnp.ndarray x, cnp.ndarray out, int out_type) except -1:
     """Refuse what would read or write out of bounds; the backend never passes it."""
@@ -131,124 +112,6 @@ def _unary(int index):
     return kernel
 
 
-cdef int plan(Job* job, cnp.ndarray out) except -1:
-    """Merge the axes of the broadcast into rows and outer axes."""
-    cdef int k, axis, own, nd = cnp.PyArray_NDIM(out)
-    cdef bint merges
-    cdef Py_ssize_t n, size
-    cdef Py_ssize_t run[3]      # elements of operand k inside the axes seen so far
-    cdef Py_ssize_t step[3]
-    job.axes = 0
-    for k in range(job.operands):
-        run[k] = 1
-        if job.ndim[k] > nd:
-            raise ValueError("elementwise kernel: out has fewer axes than an operand")
-    for axis in range(nd - 1, -1, -1):
-        n = cnp.PyArray_DIM(out, axis)
-        merges = job.axes > 0
-        for k in range(job.operands):
-            own = axis - nd + job.ndim[k]
-            size = job.shape[k][own] if own >= 0 else 1
-            if size != n and size != 1:
-                raise ValueError(f"elementwise kernel: an operand has {size} on axis {axis}, out has {n}")
-            step[k] = 0 if size == 1 else run[k]
-            run[k] *= size
-            merges = merges and step[k] == job.step[k][job.axes - 1] * job.dim[job.axes - 1]
-        if n == 1:
-            continue
-        if merges:
-            job.dim[job.axes - 1] *= n
-            continue
-        job.dim[job.axes] = n
-        for k in range(job.operands):
-            job.step[k][job.axes] = step[k]
-        job.axes += 1
-    split_inner(job)
-    return 0
-
-
-cdef void split_inner(Job* job) noexcept nogil:
-    """Axis 0 (the fastest: they were found from the end) becomes the row; the rest stay as the odometer."""
-    cdef int k, axis
-    job.inner = 1
-    job.rows = 1
-    for k in range(job.operands):
-        job.inner_step[k] = 0
-    if job.axes == 0:
-        return
-    job.inner = job.dim[0]
-    for k in range(job.operands):
-        job.inner_step[k] = <int>job.step[k][0]
-    job.axes -= 1
-    for axis in range(job.axes):
-        job.dim[axis] = job.dim[axis + 1]
-        job.rows *= job.dim[axis]
-        for k in range(job.operands):
-            job.step[k][axis] = job.step[k][axis + 1]
-
-
-cdef inline void call(const Job* job, const Py_ssize_t* at, Py_ssize_t first, Py_ssize_t dst, Py_ssize_t n) noexcept nogil:
-    """Elements first … first + n of the row whose operands begin at `at` and whose output begins at `dst`."""
-    cdef const char* a = job.src[0] + (at[0] + first * job.inner_step[0]) * job.src_item[0]
-    cdef const char* b = job.src[1] + (at[1] + first * job.inner_step[1]) * job.src_item[1]
-    cdef const char* c
-    cdef char* y = job.dst + (dst + first) * job.dst_item
-    if job.operands == 2:
-        job.pair(a, b, y, n, job.inner_step[0], job.inner_step[1], job.p0, job.p1)
-        return
-    c = job.src[2] + (at[2] + first * job.inner_step[2]) * job.src_item[2]
-    job.choose(<const uint8_t*>a, b, c, y, n, job.inner_step[0], job.inner_step[1], job.inner_step[2])
-
-
-cdef void some_rows(const Job* job, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    cdef Py_ssize_t at[3]
-    cdef Py_ssize_t counter[MAX_AXES]
-    cdef Py_ssize_t row, rest = begin
-    cdef int k, axis
-    at[0] = at[1] = at[2] = 0
-    for axis in range(job.axes):
-        counter[axis] = rest % job.dim[axis]
-        rest //= job.dim[axis]
-        for k in range(job.operands):
-            at[k] += counter[axis] * job.step[k][axis]
-    for row in range(begin, end):
-        call(job, at, 0, row * job.inner, job.inner)
-        for axis in range(job.axes):
-            counter[axis] += 1
-            for k in range(job.operands):
-                at[k] += job.step[k][axis]
-            if counter[axis] < job.dim[axis]:
-                break
-            counter[axis] = 0
-            for k in range(job.operands):
-                at[k] -= job.dim[axis] * job.step[k][axis]
-
-
-cdef inline void task(const Job* job, Py_ssize_t index, Py_ssize_t rows_each, Py_ssize_t blocks) noexcept nogil:
-    """Task `index`: `rows_each` whole rows, or one block of the single long row."""
-    cdef Py_ssize_t at[3]
-    if blocks == 0:
-        some_rows(job, index * rows_each, min(job.rows, (index + 1) * rows_each))
-        return
-    at[0] = at[1] = at[2] = 0
-    call(job, at, index * BLOCK, 0, min(BLOCK, job.inner - index * BLOCK))
-
-
-cdef void run(const Job* job, int threads) noexcept nogil:
-    cdef Py_ssize_t blocks = (job.inner + BLOCK - 1) // BLOCK if job.rows == 1 else 0
-    cdef Py_ssize_t rows_each = max(1, BLOCK // job.inner) if job.inner else 1
-    cdef Py_ssize_t index, tasks
-    if job.inner == 0 or job.rows == 0:
-        return
-    tasks = blocks if blocks else (job.rows + rows_each - 1) // rows_each
-    if threads == 1:
-        for index in range(tasks):
-            task(job, index, rows_each, blocks)
-        return
-    for index in prange(tasks, num_threads=threads, schedule="static"):
-        task(job, index, rows_each, blocks)
-
-
 cdef void operand(Job* job, int k, cnp.ndarray x, Py_ssize_t item):
     job.src[k] = <const char*>cnp.PyArray_DATA(x)
     job.src_item[k] = item
@@ -261,12 +124,12 @@ cdef int launch(Job* job, cnp.ndarray out, Py_ssize_t out_item, int cost) except
     cdef Py_ssize_t work = cnp.PyArray_SIZE(out) * cost
     job.dst = <char*>cnp.PyArray_DATA(out)
     job.dst_item = out_item
-    plan(job, out)
+    plan_job(job, cnp.PyArray_NDIM(out), cnp.PyArray_DIMS(out))
     if work < KEEP_GIL:
-        run(job, 1)
+        run_job(job, 1)
         return 0
     with nogil:
-        run(job, threads_for(work))
+        run_job(job, threads_for(work))
     return 0
 
 
@@ -340,55 +203,101 @@ cdef void update_block(lnn_update f, const char** src, char** dst, const double*
     f(read, write, numbers, min(BLOCK, n - block * BLOCK))
 
 
-cdef void update_blocks(lnn_update f, const char** src, char** dst, const double* numbers, int slots, Py_ssize_t item,
-                        Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t block, blocks = (n + BLOCK - 1) // BLOCK
-    cdef int threads = threads_for(n * UPDATE_COST)
+cdef struct UpdatePlan:
+    lnn_update f
+    int slots
+    int family
+    bint wide_rate, wide_count          # the types of the two numbers
+    Py_ssize_t item, n
+    double given[MAX_NUMBERS]           # weight decay, direction, and what the family has besides
+
+
+cdef double number(const char* at, bint wide) noexcept nogil:
+    return (<const double*>at)[0] if wide else (<const float*>at)[0]
+
+
+cdef void numbers_of(const UpdatePlan* p, double rate, double count, double* c) noexcept nogil:
+    """The numbers of a rule in the order of elementwise_update.h, worked out in double."""
+    cdef const double* q = p.given
+    c[0], c[1], c[2] = rate, q[0], q[1]
+    if p.family == MOMENTUM:        # momentum, dampening, nesterov
+        c[3], c[4], c[5] = q[2], 1.0 if count == 1 else 1.0 - q[3], q[4]
+    elif p.family == ADAM:          # β₁, β₂, ε, whether the decay is decoupled
+        c[0] = rate / (1.0 - pow(q[2], count))
+        c[1] = 0.0 if q[5] != 0 else q[0]
+        c[3] = 1.0 - rate * q[0] if q[5] != 0 else 1.0
+        c[4], c[5], c[6], c[7], c[8] = 1.0 - q[2], q[3], 1.0 - q[3], 1.0 / sqrt(1.0 - pow(q[3], count)), q[4]
+    elif p.family == RMSPROP:       # α, ε, momentum
+        c[3], c[4], c[5], c[6] = q[2], 1.0 - q[2], q[3], q[4]
+    elif p.family == ADAGRAD:       # ε, decay of the rate
+        c[0], c[3] = rate / (1.0 + (count - 1.0) * q[3]), q[2]
+
+
+cdef int run_update(const void* plan, char** at) noexcept nogil:
+    """Parameter, gradient, slots, rate, count ↦ parameter, slots."""
+    cdef const UpdatePlan* p = <const UpdatePlan*>plan
+    cdef int rate = p.slots + 2
+    cdef double count = number(at[rate + 1], p.wide_count)
+    cdef double c[MAX_NUMBERS]
+    cdef Py_ssize_t block, blocks = (p.n + BLOCK - 1) // BLOCK
+    cdef int threads = threads_for(p.n * UPDATE_COST)
+    if not count >= 1:
+        return STEP_BAD_COUNT
+    numbers_of(p, number(at[rate], p.wide_rate), count, c)
     if threads == 1:
         for block in range(blocks):
-            update_block(f, src, dst, numbers, slots, item, n, block)
-        return
+            update_block(p.f, <const char**>at, at + rate + 2, c, p.slots, p.item, p.n, block)
+        return STEP_DONE
     for block in prange(blocks, num_threads=threads, schedule="static"):
-        update_block(f, src, dst, numbers, slots, item, n, block)
+        update_block(p.f, <const char**>at, at + rate + 2, c, p.slots, p.item, p.n, block)
+    return STEP_DONE
 
 
-def _update(int index):
-    cdef lnn_update f32 = lnn_update_table[index].f32
-    cdef lnn_update f64 = lnn_update_table[index].f64
-    cdef int slots = lnn_update_table[index].slots
+FAMILIES = {"plain": PLAIN, "momentum": MOMENTUM, "adam": ADAM, "rmsprop": RMSPROP, "adagrad": ADAGRAD}
 
-    def kernel(tuple arrays not None, tuple outs not None, tuple numbers not None):
-        cdef const char* src[MAX_ARRAYS]
-        cdef char* dst[MAX_ARRAYS]
-        cdef double c[MAX_NUMBERS]
-        cdef cnp.ndarray array
-        cdef int k, kind
-        cdef Py_ssize_t n
-        if len(arrays) != slots + 2 or len(outs) != slots + 1 or len(numbers) > MAX_NUMBERS:
-            raise ValueError(f"update kernel: {slots + 2} arrays and {slots + 1} outputs are needed; "
-                             f"got {len(arrays)} and {len(outs)}")
-        array = arrays[0]
-        n, kind = cnp.PyArray_SIZE(array), cnp.PyArray_TYPE(array)
-        single(array)
-        for k in range(slots + 2):
-            array = arrays[k]
-            need(array, kind, n, False)
-            src[k] = <const char*>cnp.PyArray_DATA(array)
-        for k in range(slots + 1):
-            array = outs[k]
-            need(array, kind, n, True)
-            dst[k] = <char*>cnp.PyArray_DATA(array)
-        for k in range(MAX_NUMBERS):
-            c[k] = numbers[k] if k < len(numbers) else 0.0
-        if n * UPDATE_COST < KEEP_GIL:
-            update_blocks(f32 if kind == cnp.NPY_FLOAT32 else f64, src, dst, c, slots,
-                          4 if kind == cnp.NPY_FLOAT32 else 8, n)
-            return
-        with nogil:
-            update_blocks(f32 if kind == cnp.NPY_FLOAT32 else f64, src, dst, c, slots,
-                          4 if kind == cnp.NPY_FLOAT32 else 8, n)
 
-    return kernel
+cdef int read_given(UpdatePlan* p, str family, tuple given) except -1:
+    cdef int i
+    if len(given) > MAX_NUMBERS:
+        raise ValueError(f"update: at most {MAX_NUMBERS} numbers; got {given}")
+    p.family = FAMILIES[family]
+    for i in range(MAX_NUMBERS):
+        p.given[i] = given[i] if i < len(given) else 0.0
+    return 0
+
+
+def update_numbers(str family, tuple given, double rate, double count):
+    """The numbers of a rule in the order of elementwise_update.h, those that it does not have 0."""
+    cdef UpdatePlan p
+    cdef double c[MAX_NUMBERS]
+    cdef int i
+    read_given(&p, family, given)
+    for i in range(MAX_NUMBERS):
+        c[i] = 0.0
+    numbers_of(&p, rate, count, c)
+    return tuple([c[i] for i in range(MAX_NUMBERS)])
+
+
+def update_step(str rule, bint wide, Py_ssize_t n, bint wide_rate, bint wide_count, str family, tuple given):
+    """The update called `rule` of elementwise_update.h on n elements; `given` are the numbers of its family, decay first."""
+    cdef UpdatePlan p
+    cdef const lnn_update_entry* entry = lnn_update_table
+    cdef bytes wanted = rule.encode("ascii")
+    while entry.name != NULL and entry.name != wanted:
+        entry += 1
+    if entry.name == NULL or not 0 <= n < 1e18:
+        raise ValueError(f"update: a rule of elementwise_update.h on an array; got {rule!r} on {n} elements")
+    read_given(&p, family, given)
+    p.f, p.slots = entry.f64 if wide else entry.f32, entry.slots
+    p.wide_rate, p.wide_count, p.item, p.n = wide_rate, wide_count, 8 if wide else 4, n
+    slots = p.slots
+
+    def blame(*arrays):
+        return ValueError(f"{rule}_update: steps are counted from 1; got {float(arrays[slots + 3])}; count before updating")
+
+    numbers = (8 if wide_rate else 4, 8 if wide_count else 4)
+    sizes = (p.item * n,) * (p.slots + 2) + numbers + (p.item * n,) * (p.slots + 1)
+    return make_step(rule + "_update", run_update, &p, sizeof(p), sizes, slots + 1, None, NULL, blame)
 
 
 # ----------------------------------------------------------------------------------------------- chains
@@ -464,6 +373,47 @@ def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bi
     return make_step(name, run_chain, &p, sizeof(p), tuple(sizes))
 
 
+# ------------------------------------------------------------------------------------------- broadcasts
+
+
+cdef int run_broadcast(const void* plan, char** at) noexcept nogil:
+    cdef Job job = (<const Job*>plan)[0]
+    cdef int k
+    for k in range(job.operands):
+        job.src[k] = at[k]
+    job.dst = at[job.operands]
+    run_job(&job, threads_for(job.work))
+    return STEP_DONE
+
+
+def broadcast_step(str name, tuple shapes, tuple out, tuple items, double p0, double p1, bint wide):
+    """`name` on two operands or three, of `shapes`, broadcast to `out`; `items` are bytes of a cell, the output's last."""
+    cdef Job job
+    cdef ChainOp op
+    cdef cnp.npy_intp sides[4][MAX_AXES]
+    cdef int k, axis
+    cdef double cells
+    cdef int cost = chain_op(&op, name, wide)
+    if op.arity < 2 or len(shapes) != op.arity or len(items) != op.arity + 1 or max(map(len, (*shapes, out))) > MAX_AXES:
+        raise ValueError(f"broadcast: {name} takes {op.arity} operands of at most {MAX_AXES} axes; got {shapes}")
+    sizes = []
+    for k, shape in enumerate((*shapes, out)):
+        cells = items[k]
+        for axis in range(len(shape)):
+            sides[k][axis] = shape[axis]
+            cells *= sides[k][axis]
+        sizes.append(<Py_ssize_t>cells)
+        if min(shape, default=0) < 0 or cells > 1e18:
+            raise ValueError(f"broadcast: sizes are not negative and fit into memory; got {shape}")
+    job.pair, job.choose, job.operands, job.p0, job.p1 = op.binary, op.where, op.arity, p0, p1
+    job.dst_item = items[op.arity]
+    job.work = sizes[op.arity] // items[op.arity] * cost
+    for k in range(job.operands):
+        job.src_item[k], job.shape[k], job.ndim[k] = items[k], sides[k], len(shapes[k])
+    plan_job(&job, len(out), sides[job.operands])
+    return make_step(name, run_broadcast, &job, sizeof(job), tuple(sizes))
+
+
 CHAIN_LIMITS = (CHAIN_INPUTS, CHAIN_TEMPS, CHAIN_OPS)
 
 
@@ -483,7 +433,7 @@ def _table():
         i += 1
     i = 0
     while lnn_update_table[i].name != NULL:
-        update[lnn_update_table[i].name.decode("ascii")] = _update(i)
+        update[lnn_update_table[i].name.decode("ascii")] = lnn_update_table[i].slots
         i += 1
     return unary, binary, compare, update
 

@@ -1,18 +1,20 @@
 from collections.abc import Callable
 from typing import Any
 
+from lean_nn_c.step import Step
+
 KINDS: dict[str, int]
+FRAMES: int
 
 class Frame:
     arena: Any
-    arrays: list[Any]
 
 class Executor:
-    steps: list[Any]
+    steps: list[Step]
     arena: int
     def __init__(
         self,
-        steps: list[Any],
+        steps: list[Step],
         operands: list[Any],
         shapes: list[tuple[int, ...]],
         dtypes: list[Any],
@@ -20,7 +22,6 @@ class Executor:
         constants: list[Any],
         arena: int,
     ) -> None: ...
-    def frame(self, arena: Any) -> Frame: ...
-    def run(
-        self, frame: Frame, inputs: list[Any], outputs: list[Any], watch: Callable[[int], Any] | None = None
-    ) -> None: ...
+    def scratch(self, threads: int) -> int: ...
+    def release(self) -> None: ...
+    def run(self, inputs: list[Any], outputs: list[Any], watch: Callable[[int], Any] | None = None) -> None: ...

@@ -1,16 +1,22 @@
 """Runs a planned program: a list of kernels over a table of pointers.
 
-Every value of the program has a number, and its data a place in the table: in the arena of the frame, in a constant, in an
-array of the caller's. A call fills in the caller's places and goes through the list, without the GIL and without making
-a Python object. A step that exists in Python only is called with arrays, which the frame has made beforehand, under the
-GIL; the others never see it.
+Every value of the program has a number, and its data a place: in the arena of the frame, in a constant, in an array of the
+caller's. A frame holds, for every kernel one after the other, the addresses of its operands; a call fills in the
+caller's and goes through the list, without the GIL and without making a Python object.
+
+A *frame* is the memory of one call: arena, scratch of the kernels, addresses. Calls that overlap in time take a frame each;
+at most `FRAMES` exist at a time, and a call that finds none waits. A forked child starts with none.
 """
 
 cimport numpy as cnp
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 
-from lean_nn_c.step cimport STEP_DONE, Kernel, Step, check_status
+from lean_nn_c.memory cimport empty_array
+from lean_nn_c.step cimport STEP_DONE, Kernel, Room, Step, fail
+from lean_nn_c.threads cimport hold_threads, let_threads_go
 
+import os
+import threading
 from math import prod
 
 import numpy as np
@@ -23,27 +29,47 @@ cdef enum:
     OUTPUT = 2
     CONSTANT = 3
 
-
 KINDS = {"arena": ARENA, "input": INPUT, "output": OUTPUT, "constant": CONSTANT}
+FRAMES = 8
+
+cdef int generation = 0     # of processes: a fork begins another
+
+
+def _forked():
+    global generation
+    generation += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 cdef struct Call:
-    Kernel kernel   # NULL: a Python step
+    Kernel kernel
+    Room room       # NULL: no scratch
     const void* plan
-    int first       # its operands: a stretch of the executor's list
+    int first       # its operands: a stretch of the frame's addresses, and behind it one for scratch
     int count
 
 
+# An operand that lies in an array of the caller's.
+cdef struct Slot:
+    int at          # in the frame's addresses
+    int index       # of the array
+    bint output
+    Py_ssize_t offset
+
+
 cdef class Frame:
-    """The memory of one call: the arena, and the arrays that Python steps look at."""
+    """The memory of one call."""
     cdef readonly object arena
-    cdef readonly list arrays
     cdef char** table
-    cdef char** operands    # of the step that runs
+    cdef char* scratch
+    cdef Py_ssize_t room
 
     def __dealloc__(self):
         free(self.table)
-        free(self.operands)
+        free(self.scratch)
 
 
 cdef class Executor:
@@ -51,7 +77,7 @@ cdef class Executor:
 
     Parameters
     ----------
-    steps : Step objects, or callables ``f(arrays)`` on the list of all arrays
+    steps : Step objects
     operands : for every step, the values it reads, then those it writes
     shapes, dtypes : of every value
     places : for every value, (kind, index, offset), the kind a number of `KINDS`
@@ -59,125 +85,189 @@ cdef class Executor:
     arena : bytes
     """
     cdef readonly list steps
-    cdef list shapes, dtypes, constants
+    cdef list shapes, dtypes, places, constants, idle
+    cdef list operands
+    cdef object lock
     cdef Call* calls
-    cdef int* numbers
-    cdef int* kinds
-    cdef int* indices
-    cdef Py_ssize_t* offsets
-    cdef char* seen         # values that a Python step looks at
-    cdef int n_calls, n_values, widest
+    cdef Slot* slots
+    cdef int n_calls, n_slots, addresses, made, waiting, owner
+    cdef int room_threads           # the number of threads for which `room` is known
+    cdef Py_ssize_t room
     cdef readonly Py_ssize_t arena
 
     def __cinit__(self, list steps, list operands, list shapes, list dtypes, list places, list constants, Py_ssize_t arena):
-        cdef int i, k, total = sum([len(of) for of in operands])
-        self.steps, self.shapes, self.dtypes, self.constants, self.arena = steps, shapes, dtypes, constants, arena
-        self.n_calls, self.n_values = len(steps), len(shapes)
+        cdef int i, total = 0
+        self.steps, self.operands, self.shapes, self.dtypes = steps, operands, shapes, dtypes
+        self.places, self.constants, self.arena = places, constants, arena
+        self.n_calls = len(steps)
+        for of in operands:
+            total += len(of) + 1
+        self.addresses = total
         self.calls = <Call*>calloc(max(self.n_calls, 1), sizeof(Call))
-        self.numbers = <int*>calloc(max(total, 1), sizeof(int))
-        self.kinds = <int*>calloc(max(self.n_values, 1), sizeof(int))
-        self.indices = <int*>calloc(max(self.n_values, 1), sizeof(int))
-        self.offsets = <Py_ssize_t*>calloc(max(self.n_values, 1), sizeof(Py_ssize_t))
-        self.seen = <char*>calloc(max(self.n_values, 1), 1)
-        if (self.calls == NULL or self.numbers == NULL or self.kinds == NULL or self.indices == NULL
-                or self.offsets == NULL or self.seen == NULL):
+        self.slots = <Slot*>calloc(max(total, 1), sizeof(Slot))
+        if self.calls == NULL or self.slots == NULL:
             raise MemoryError()
-        for i in range(self.n_values):
-            self.kinds[i], self.indices[i], self.offsets[i] = places[i]
-        k = 0
+        total = 0
         for i in range(self.n_calls):
-            k = self.add_call(i, k, steps[i], operands[i])
+            total = self.add_call(i, total, steps[i], operands[i])
+        self.start()
 
-    cdef int add_call(self, int i, int first, step, of) except -1:
+    cdef int add_call(self, int i, int first, Step step, of) except -1:
         cdef Call* call = &self.calls[i]
-        cdef Step compiled
+        cdef Slot* slot
         call.first, call.count = first, len(of)
-        self.widest = max(self.widest, call.count)
+        call.kernel, call.room, call.plan = step.kernel, step.room, step.plan
         for value in of:
-            if not 0 <= value < self.n_values:
-                raise ValueError(f"executor: values are numbered 0 to {self.n_values - 1}; got {value}")
-        if isinstance(step, Step):
-            compiled = <Step>step
-            if compiled.sizes != tuple([self.nbytes(value) for value in of]):
-                raise ValueError(f"{compiled.name}: the step takes arrays of {compiled.sizes} bytes; got values {of}")
-            call.kernel, call.plan = compiled.kernel, compiled.plan
-        for value in of:
-            self.numbers[first] = value
-            self.seen[<int>value] |= call.kernel == NULL
+            if not 0 <= value < len(self.shapes):
+                raise ValueError(f"executor: values are numbered 0 to {len(self.shapes) - 1}; got {value}")
+            kind, index, offset = self.places[value]
+            if kind == INPUT or kind == OUTPUT:
+                slot = &self.slots[self.n_slots]
+                slot.at, slot.index, slot.output, slot.offset = first, index, kind == OUTPUT, offset
+                self.n_slots += 1
             first += 1
-        return first
+        if step.sizes != tuple([self.nbytes(value) for value in of]):
+            raise ValueError(f"{step.name}: the step takes arrays of {step.sizes} bytes; got values {of}")
+        return first + 1
 
     cdef object nbytes(self, value):
         return prod(self.shapes[value]) * self.dtypes[value].itemsize
 
     def __dealloc__(self):
         free(self.calls)
-        free(self.numbers)
-        free(self.kinds)
-        free(self.indices)
-        free(self.offsets)
-        free(self.seen)
+        free(self.slots)
 
-    def frame(self, arena):
-        """A frame over `arena`, an array of bytes."""
-        cdef Frame frame = Frame.__new__(Frame)
+    def scratch(self, int threads):
+        """Bytes of scratch on so many threads: what the step takes that needs most."""
+        cdef Py_ssize_t most = 0
         cdef int i
-        if arena.nbytes < self.arena or arena.dtype != np.uint8:
-            raise ValueError(f"executor: the arena takes {self.arena} bytes; got {arena.nbytes}")
-        frame.arena, frame.arrays = arena, [None] * self.n_values
-        frame.table = <char**>calloc(max(self.n_values, 1), sizeof(char*))
-        frame.operands = <char**>calloc(max(self.widest, 1), sizeof(char*))
-        if frame.table == NULL or frame.operands == NULL:
+        for i in range(self.n_calls):
+            if self.calls[i].room != NULL:
+                most = max(most, self.calls[i].room(self.calls[i].plan, threads))
+        return most
+
+    # --- frames ---
+
+    cdef int start(self) except -1:
+        self.owner, self.idle, self.made, self.waiting, self.lock = generation, [], 0, 0, threading.Condition()
+        return 0
+
+    def release(self):
+        """Give the memory of idle frames back."""
+        self.made -= len(self.idle)
+        self.idle = []
+
+    cdef Frame new_frame(self):
+        cdef Frame frame = Frame.__new__(Frame)
+        cdef int i, k
+        cdef Call* call
+        cdef cnp.npy_intp size = self.arena
+        frame.arena = empty_array(1, &size, cnp.NPY_UINT8)
+        frame.table = <char**>calloc(max(self.addresses, 1), sizeof(char*))
+        if frame.table == NULL:
             raise MemoryError()
-        for i in range(self.n_values):
-            if self.kinds[i] == ARENA:
-                self.fill(frame, i, arena)
-            elif self.kinds[i] == CONSTANT:
-                self.fill(frame, i, self.constants[self.indices[i]])
+        for i in range(self.n_calls):
+            call = &self.calls[i]
+            of = self.operands[i]
+            for k in range(call.count):
+                kind, index, offset = self.places[of[k]]
+                if kind == ARENA or kind == CONSTANT:
+                    base = frame.arena if kind == ARENA else self.constants[index]
+                    frame.table[call.first + k] = <char*>cnp.PyArray_DATA(<cnp.ndarray>base) + <Py_ssize_t>offset
         return frame
 
-    cdef int fill(self, Frame frame, int value, cnp.ndarray base) except -1:
-        """Value `value` of the frame lies in `base`."""
-        frame.table[value] = <char*>cnp.PyArray_DATA(base) + self.offsets[value]
-        if self.seen[value]:
-            frame.arrays[value] = np.ndarray(self.shapes[value], self.dtypes[value], base, self.offsets[value])
+    cdef Frame take(self):
+        """A frame that nobody uses. Only the GIL guards the list: nothing below gives it up between asking and taking."""
+        if self.owner != generation:
+            self.start()
+        while True:
+            if self.idle:
+                return self.idle.pop()
+            if self.made < FRAMES:
+                self.made += 1
+                try:
+                    return self.new_frame()
+                except BaseException:
+                    self.made -= 1
+                    raise
+            with self.lock:
+                self.waiting += 1       # before asking again: whoever gives a frame back now either is seen or sees us
+                if not self.idle:
+                    self.lock.wait()
+                self.waiting -= 1
+
+    cdef int give(self, Frame frame) except -1:
+        self.idle.append(frame)
+        if self.waiting:
+            with self.lock:
+                self.lock.notify()
         return 0
 
-    def run(self, Frame frame not None, list inputs not None, list outputs not None, watch=None):
+    # --- running ---
+
+    def run(self, list inputs not None, list outputs not None, watch=None):
         """Go through the steps; `watch(i)` is called before each, and once more after the last."""
-        cdef int i
-        for i in range(self.n_values):
-            if self.kinds[i] == INPUT:
-                self.fill(frame, i, inputs[self.indices[i]])
-            elif self.kinds[i] == OUTPUT:
-                self.fill(frame, i, outputs[self.indices[i]])
+        cdef Frame frame = self.take()
+        cdef bint held
+        cdef int threads = hold_threads(&held)
         try:
-            if watch is None:
-                with nogil:
-                    self.go(frame, 0, self.n_calls)
-            else:
-                for i in range(self.n_calls):
-                    watch(i)
-                    self.go(frame, i, i + 1)
-                watch(self.n_calls)
+            self.fill(frame, inputs, outputs, threads)
+            self.go(frame, watch)
         finally:
-            for i in range(self.n_values):
-                if self.seen[i] and (self.kinds[i] == INPUT or self.kinds[i] == OUTPUT):
-                    frame.arrays[i] = None      # the caller's arrays are not ours to keep
+            let_threads_go(held)
+            self.give(frame)
 
-    cdef int go(self, Frame frame, int first, int stop) except -1 nogil:
-        cdef int i, k, status
-        cdef Call* call
-        for i in range(first, stop):
-            call = &self.calls[i]
-            if call.kernel == NULL:
-                with gil:
-                    self.steps[i](frame.arrays)
-                continue
-            for k in range(call.count):
-                frame.operands[k] = frame.table[self.numbers[call.first + k]]
-            status = call.kernel(call.plan, frame.operands)
-            if status != STEP_DONE:
-                with gil:
-                    check_status((<Step>self.steps[i]).name, status)
+    cdef int fill(self, Frame frame, list inputs, list outputs, int threads) except -1:
+        """The caller's addresses, and scratch for so many threads."""
+        cdef int i
+        cdef Slot* slot
+        if threads != self.room_threads:
+            self.room, self.room_threads = self.scratch(threads), threads
+        if frame.room < self.room:
+            free(frame.scratch)
+            frame.room = 0
+            frame.scratch = <char*>malloc(self.room)
+            if frame.scratch == NULL:
+                raise MemoryError(f"program: no memory for {self.room} bytes of scratch; use smaller batches or images")
+            frame.room = self.room
+        for i in range(self.n_calls):
+            if self.calls[i].room != NULL:
+                frame.table[self.calls[i].first + self.calls[i].count] = frame.scratch
+        for i in range(self.n_slots):
+            slot = &self.slots[i]
+            array = outputs[slot.index] if slot.output else inputs[slot.index]
+            frame.table[slot.at] = <char*>cnp.PyArray_DATA(<cnp.ndarray>array) + slot.offset
         return 0
+
+    cdef int go(self, Frame frame, watch) except -1:
+        cdef int failed, status = STEP_DONE
+        if watch is None:
+            with nogil:
+                failed = self.some(frame.table, 0, self.n_calls, &status)
+        else:
+            failed = 0
+            while failed < self.n_calls and status == STEP_DONE:
+                watch(failed)
+                failed = self.some(frame.table, failed, failed + 1, &status)
+            watch(self.n_calls)
+        if status != STEP_DONE:
+            self.refuse(frame, failed, status)
+        return 0
+
+    cdef int some(self, char** table, int first, int stop, int* status) noexcept nogil:
+        """Calls first..stop, or until one fails; returns the number of the call that did not run well, or `stop`."""
+        cdef int i
+        for i in range(first, stop):
+            status[0] = self.calls[i].kernel(self.calls[i].plan, table + self.calls[i].first)
+            if status[0] != STEP_DONE:
+                return i
+        return stop
+
+    cdef int refuse(self, Frame frame, int i, int status) except -1:
+        """Raise for call `i`, with the arrays it looked at."""
+        cdef char* at
+        arrays = []
+        for k, value in enumerate(self.operands[i]):
+            at = frame.table[self.calls[i].first + <int>k]
+            arrays.append(np.frombuffer(at[:<Py_ssize_t>self.nbytes(value)], self.dtypes[value]).reshape(self.shapes[value]))
+        return fail(self.steps[i], status, tuple(arrays))

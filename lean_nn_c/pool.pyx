@@ -1,10 +1,9 @@
-"""Max pooling and the gather and scatter that carry its derivatives.
+"""Max pooling. (The gather and scatter that carry its derivatives are in ``index.pyx``.)
 
-``max_pool``, ``gather_at`` and ``scatter_add_at`` take flat C-contiguous arrays of whole planes (one plane per
-sample and channel) and the packed tables of ``lean_nn/window.py``; outputs are written, never allocated.
+Arrays hold whole planes, one per sample and channel; the windows come as the packed tables of ``lean_nn/window.py``.
 
-Work is cut into fixed pieces, a few output rows or `BLOCK` outputs of a long one (a plane for the scatter), each
-computed by one thread, so the bits do not depend on the number of threads.
+Work is cut into fixed pieces, a few output rows or `BLOCK` outputs of a long one, each computed by one thread, so the
+bits do not depend on the number of threads.
 """
 
 from cython.parallel cimport prange
@@ -164,91 +163,3 @@ def max_step(
         sizes += (8 * windows,)
     return make_step("max_pool", run_f64 if wide else run_f32, &p, sizeof(p) - unused(&p.w), sizes, 2 if places else 1,
                      (axes, outputs, inputs))
-
-
-# --- gather and scatter by winner --------------------------------------------------------------------------------
-
-
-cdef int64_t gather_block(
-    const real* x, const int64_t* idx, real* y, int64_t cells, int64_t n
-) noexcept nogil:
-    """Returns the number of indices that are neither −1 nor in the plane."""
-    cdef int64_t i, at, wrong = 0
-    for i in range(n):
-        at = idx[i]
-        if 0 <= at < cells:
-            y[i] = x[at]
-        else:
-            y[i] = 0
-            wrong += at != -1
-    return wrong
-
-
-cdef int64_t scatter_plane(
-    const real* y_bar, const int64_t* idx, real* x_bar, int64_t cells, int64_t n
-) noexcept nogil:
-    cdef int64_t i, at, wrong = 0
-    for i in range(cells):
-        x_bar[i] = 0
-    for i in range(n):
-        at = idx[i]
-        if 0 <= at < cells:
-            x_bar[at] += y_bar[i]
-        else:
-            wrong += at != -1
-    return wrong
-
-
-def gather_at(
-    const real[::1] x not None,          # IN: planes × cells
-    const int64_t[::1] idx not None,     # IN: planes × n
-    real[::1] y not None,                # OUT: like idx
-    int64_t planes,
-):
-    """y[i] = x[idx[i]] plane by plane, 0 where idx is −1."""
-    cdef int64_t cells, n, blocks, unit, start, at, wrong = 0
-    cells, n = per_plane("gather_at", planes, x.shape[0], idx.shape[0], y.shape[0])
-    if n == 0 or planes == 0:
-        return
-    blocks = (n + BLOCK - 1) // BLOCK
-    cdef const real* source = &x[0] if cells else NULL
-    for unit in prange(
-        planes * blocks, nogil=True, schedule="static", num_threads=threads_for(planes * n)
-    ):
-        start = unit % blocks * BLOCK
-        at = unit // blocks * n + start
-        wrong += gather_block(
-            source + unit // blocks * cells, &idx[0] + at, &y[0] + at, cells, min(n - start, BLOCK))
-    refuse("gather_at", wrong, idx, cells)
-
-
-def scatter_add_at(
-    const real[::1] y_bar not None,      # IN: planes × n
-    const int64_t[::1] idx not None,     # IN: like y_bar
-    real[::1] x_bar not None,            # OUT: planes × cells
-    int64_t planes,
-):
-    """x_bar[j] = Σ y_bar[i] over idx[i] = j, in ascending i; −1 gives to nobody."""
-    cdef int64_t cells, n, plane, wrong = 0
-    cells, n = per_plane("scatter_add_at", planes, x_bar.shape[0], idx.shape[0], y_bar.shape[0])
-    cdef real* target = &x_bar[0] if x_bar.shape[0] else NULL
-    cdef const real* source = &y_bar[0] if n else NULL
-    cdef const int64_t* places = &idx[0] if n else NULL
-    for plane in prange(planes, nogil=True, schedule="static", num_threads=threads_for(planes * (n + cells))):
-        wrong += scatter_plane(source + plane * n, places + plane * n, target + plane * cells, cells, n)
-    refuse("scatter_add_at", wrong, idx, cells)
-
-
-cdef tuple per_plane(str op, int64_t planes, int64_t cells, int64_t n, int64_t values):
-    if planes < 0 or n != values or (planes and (cells % planes or n % planes)) or (not planes and (cells or n)):
-        raise ValueError(f"{op}: kernel got {cells} cells, {n} indices and {values} values for {planes} planes")
-    planes = max(planes, 1)
-    return cells // planes, n // planes
-
-
-cdef int refuse(str op, int64_t wrong, const int64_t[::1] idx, int64_t cells) except -1:
-    """The specification's words for an index that is neither −1 nor in the plane."""
-    if wrong:
-        raise IndexError(
-            f"{op}: indices must be in [-1, {cells}); got [{min(idx)}, {max(idx)}]; use this input's")
-    return 0

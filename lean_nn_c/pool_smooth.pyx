@@ -13,7 +13,10 @@ from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 
 from lean_nn_c._types cimport real
-from lean_nn_c._window cimport Axis, Band, RowCursor, Windows, next_row, planes_of, start_band, start_rows
+from lean_nn_c._window cimport (
+    Axis, Band, RowCursor, Windows, next_row, planes_of, start_band, start_rows, unused,
+)
+from lean_nn_c.step cimport STEP_BAD_BETA, STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
 
 cdef extern from "pool_smooth.h" nogil:
@@ -38,6 +41,11 @@ cdef enum:
     TOP = 0
     ADD = 1
     SHARE = 2
+
+cdef enum:
+    SMOOTH = 0       # places in NAMES
+    GATHER = 1
+    SCATTER = 2
 
 
 cdef void pass_over(
@@ -153,58 +161,67 @@ cdef void scatter_plane(
             pass_over(SHARE, x, <const real*>NULL, w, row, &band, beta, top, total, share, x_bar)
 
 
-def smooth_max_pool(
-    const real[::1] x not None,          # IN: planes × cells
-    real[::1] y not None,                # OUT: planes × windows
-    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
-    double beta,
+cdef void scatter_planes(
+    const real* x, const real* g, real* x_bar, const Windows* w, int64_t planes, real beta
+) noexcept nogil:
+    cdef int64_t plane, work = planes * (w.in_cells + w.out_cells * w.box * COST)
+    for plane in prange(planes, schedule="static", num_threads=threads_for(work)):
+        scatter_plane(x, g, w, planes, plane, beta, x_bar + plane * w.in_cells)
+
+
+cdef struct Plan:
+    int64_t planes
+    int64_t results             # of the output
+    int which
+    Windows w                   # last: a step keeps only the axes there are
+
+
+cdef int run(const void* plan, char** at, real unused) noexcept nogil:
+    cdef const Plan* p = <const Plan*>plan
+    cdef int last = 2 if p.which == SMOOTH else 3
+    cdef real beta = (<const real*>at[last - 1])[0]
+    if beta == 0 or beta - beta != 0:
+        return STEP_BAD_BETA
+    if p.results == 0:
+        return STEP_DONE
+    if p.which == SMOOTH:
+        gather_planes(<const real*>at[0], <const real*>NULL, <real*>at[2], &p.w, p.planes, beta)
+    elif p.which == GATHER:
+        gather_planes(<const real*>at[1], <const real*>at[0], <real*>at[3], &p.w, p.planes, beta)
+    else:
+        scatter_planes(<const real*>at[1], <const real*>at[0], <real*>at[3], &p.w, p.planes, beta)
+    return STEP_DONE
+
+
+cdef int run_f32(const void* plan, char** at) noexcept nogil:
+    return run(plan, at, <float>0)
+
+
+cdef int run_f64(const void* plan, char** at) noexcept nogil:
+    return run(plan, at, <double>0)
+
+
+NAMES = ("smooth_max_pool", "smooth_gather", "smooth_scatter")
+
+
+def smooth_step(
+    str name, bint wide, int64_t cells, int64_t windows,
+    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None, blame,
 ):
-    """y[p] = m + log(Σ exp(β(x̃ − m))) / β over window p, m its extreme."""
-    cdef Windows w
-    cdef int64_t planes = planes_of(&w, axes, outputs, inputs, x.shape[0], y.shape[0])
-    if y.shape[0] == 0:
-        return
-    cdef const real* source = &x[0] if x.shape[0] else NULL
-    with nogil:
-        gather_planes(source, <const real*>NULL, &y[0], &w, planes, <real>beta)
+    """One of the three, by name; `cells` and `windows` count all planes together, `blame` is what a bad β raises.
 
-
-def smooth_gather(
-    const real[::1] t not None,          # IN: like x
-    const real[::1] x not None,          # IN: planes × cells
-    real[::1] y not None,                # OUT: planes × windows
-    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
-    double beta,
-):
-    """y[p] = Σ w[p, j] t[j] over the real cells j of window p, w[p] = softmax(β x̃) on the window."""
-    cdef Windows w
-    cdef int64_t planes = planes_of(&w, axes, outputs, inputs, x.shape[0], y.shape[0])
-    if t.shape[0] != x.shape[0]:
-        raise ValueError(f"smooth_gather: kernel got {t.shape[0]} values for {x.shape[0]} cells")
-    if y.shape[0] == 0:
-        return
-    # a plane without cells is never read, but NULL would ask for the smooth maximum
-    cdef const real* source = &x[0] if x.shape[0] else &y[0]
-    cdef const real* weighed = &t[0] if x.shape[0] else &y[0]
-    with nogil:
-        gather_planes(source, weighed, &y[0], &w, planes, <real>beta)
-
-
-def smooth_scatter(
-    const real[::1] g not None,          # IN: planes × windows
-    const real[::1] x not None,          # IN: planes × cells
-    real[::1] x_bar not None,            # OUT: like x
-    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
-    double beta,
-):
-    """x_bar[j] = Σ w[p, j] g[p] over the windows p that hold cell j."""
-    cdef Windows w
-    cdef int64_t plane, planes = planes_of(&w, axes, outputs, inputs, x.shape[0], g.shape[0])
-    if x_bar.shape[0] != x.shape[0]:
-        raise ValueError(f"smooth_scatter: kernel got {x_bar.shape[0]} results for {x.shape[0]} cells")
-    if x.shape[0] == 0:
-        return
-    cdef const real* source = &g[0] if g.shape[0] else NULL
-    cdef int64_t work = planes * (w.in_cells + w.out_cells * w.box * COST)
-    for plane in prange(planes, nogil=True, schedule="static", num_threads=threads_for(work)):
-        scatter_plane(&x[0], source, &w, planes, plane, <real>beta, &x_bar[0] + plane * w.in_cells)
+    ===============  =============  ================================================================================
+    smooth_max_pool  x, β ↦ y       y[p] = m + log(Σ exp(β(x̃ − m))) / β over window p, m its extreme
+    smooth_gather    t, x, β ↦ y    y[p] = Σ w[p, j] t[j] over the real cells j of window p, w[p] = softmax(β x̃) there
+    smooth_scatter   g, x, β ↦ x̄    x̄[j] = Σ w[p, j] g[p] over the windows p that hold cell j
+    ===============  =============  ================================================================================
+    """
+    cdef Plan p
+    cdef int item = 8 if wide else 4
+    p.planes = planes_of(&p.w, axes, outputs, inputs, cells, windows)
+    p.which = NAMES.index(name)
+    p.results = cells if p.which == SCATTER else windows
+    many, few = item * cells, item * windows
+    sizes = ((many, item, few), (many, many, item, few), (few, many, item, many))[p.which]
+    return make_step(name, run_f64 if wide else run_f32, &p, sizeof(p) - unused(&p.w), sizes, 1, (axes, outputs, inputs),
+                     NULL, blame)

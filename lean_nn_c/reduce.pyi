@@ -1,32 +1,22 @@
-from typing import Any
+from lean_nn_c.step import Step
 
-import numpy as np
-
-_Array = np.ndarray[Any, Any]
+KINDS: dict[str, int]
+ROLES: tuple[str, ...]
+LARGE: tuple[str, ...]
 
 def roundings(n: int) -> int: ...
 def sum_roundings(shape: tuple[int, ...], axes: tuple[int, ...]) -> int: ...
-def sum(x: _Array, out: _Array, axes: tuple[int, ...]) -> None: ...
-def extreme(x: _Array, y: _Array, idx: _Array, outer: int, n: int, inner: int, least: bool) -> None: ...
-def logsumexp(x: _Array, out: _Array, outer: int, n: int, inner: int) -> None: ...
-def softmax(x: _Array, out: _Array, outer: int, n: int, inner: int) -> None: ...
-def log_softmax(x: _Array, out: _Array, outer: int, n: int, inner: int) -> None: ...
-def standardize(
-    x: _Array, w: _Array | None, b: _Array | None, y: _Array, mean: _Array, rstd: _Array, A: int, G: int, B: int, eps: float
-) -> None: ...
-def standardize_slope(
-    t: _Array,
-    x: _Array,
-    mean: _Array | None,
-    rstd: _Array,
-    w: _Array | None,
-    g_mean: _Array | None,
-    g_rstd: _Array | None,
-    out: _Array,
-    first: _Array | None,
-    second: _Array | None,
-    tangents: bool,
+def sum_step(wide: bool, shape: tuple[int, ...], axes: tuple[int, ...]) -> Step: ...
+def extreme_step(name: str, wide: bool, outer: int, n: int, inner: int, least: bool) -> Step: ...
+def soft_step(name: str, wide: bool, outer: int, n: int, inner: int) -> Step: ...
+def standard_step(
+    name: str,
+    wide: bool,
+    roles: tuple[str, ...],
+    outputs: int,
     A: int,
     G: int,
     B: int,
-) -> None: ...
+    eps: float = 0,
+    tangents: bool = False,
+) -> Step: ...

@@ -1,22 +1,18 @@
-"""Reductions: sums over any axes, extremes, logsumexp, softmax, standardisation.
+"""Reductions as steps: sums over any axes, extremes, logsumexp, softmax, standardisation.
 
-Arrays are C-contiguous, float32 or float64, and seen as (outer, n, inner), reduced over n; `standardize` sees
+Arrays are C-contiguous, float32 or float64, and seen as (outer, n, inner), reduced over n; standardisation sees
 (A, G, B). The loops are in ``lines.h`` and ``standard.h``; here: dtype, tasks, threads.
 A task is fixed by the shape and written by one thread, so the bits do not depend on the number of threads.
 """
 
-cimport numpy as cnp
 from cython.parallel cimport prange
+from libc.math cimport INFINITY, NAN
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
-import numpy as np
-
-from lean_nn_c._arrays cimport need, single
 from lean_nn_c._types cimport real
+from lean_nn_c.step cimport STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
-
-cnp.import_array()
 
 cdef extern from "lines.h" nogil:
     enum:
@@ -37,9 +33,8 @@ cdef extern from "lines.h" nogil:
 cdef enum:
     SPLIT = 8192        # a longer sum is cut into parts of this length, which threads share
     TASK = 4096         # elements a task has at least, where lines are short
-    KEEP_GIL = 8192     # work below which giving the GIL up costs more than it gives
     EXP_COST = 8        # one exp in additions
-    MAX_AXES = 64
+    PASSES = 72         # of one sum: 32 groups of axes at most, few of them so long that they are cut
 
 
 def roundings(n):
@@ -61,8 +56,8 @@ def sum_roundings(tuple shape, tuple axes):
 
 
 cdef int extents(Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) except -1:
-    if outer < 0 or n < 0 or inner < 0:
-        raise ValueError(f"reduce kernel: sizes must not be negative; got ({outer}, {n}, {inner})")
+    if outer < 0 or n < 0 or inner < 0 or <double>outer * n * inner > 1e18:
+        raise ValueError(f"reduce kernel: sizes are not negative and fit into memory; got ({outer}, {n}, {inner})")
     return 0
 
 
@@ -108,64 +103,98 @@ cdef void sum_parts(const real* x, real* y, Py_ssize_t outer, Py_ssize_t n, Py_s
             sum_task(x, y, n, inner, parts, task, blocks)
 
 
-cdef object sum_pass(cnp.ndarray x, cnp.ndarray out, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
-    """Σ over the middle axis of (outer, n, inner); `out` None: into a new array, which is returned."""
-    cdef Py_ssize_t parts = max(<Py_ssize_t>1, (n + SPLIT - 1) // SPLIT)
-    cdef cnp.ndarray y
-    cdef int kind = cnp.PyArray_TYPE(x)
-    y = np.empty(outer * parts * inner, x.dtype) if out is None or parts > 1 else out
-    cdef const void* src = cnp.PyArray_DATA(x)
-    cdef void* dst = cnp.PyArray_DATA(y)
-    if outer * n * inner < KEEP_GIL:
-        if kind == cnp.NPY_FLOAT32:
-            sum_parts(<const float*>src, <float*>dst, outer, n, inner, parts)
+# One pass sums the middle axis of (outer, n, inner); where n is cut into parts, the next pass sums those. Every pass but
+# the last writes to scratch, behind what the one before wrote.
+cdef struct Pass:
+    Py_ssize_t outer, n, inner, parts
+    Py_ssize_t to               # element of the scratch; of no meaning in the last pass
+
+cdef struct SumPlan:
+    Py_ssize_t cells, results, scratch      # in elements
+    int passes
+    Pass run[PASSES]
+
+
+cdef int run_sum(const void* plan, char** at, real unused) noexcept nogil:
+    cdef const SumPlan* p = <const SumPlan*>plan
+    cdef const Pass* job
+    cdef const real* x = <const real*>at[0]
+    cdef real* y
+    cdef int k
+    if p.cells == 0:
+        memset(at[1], 0, p.results * sizeof(real))
+    elif p.passes == 0:
+        memcpy(at[1], at[0], p.cells * sizeof(real))
+    for k in range(p.passes):
+        job = &p.run[k]
+        y = <real*>at[2] + job.to if k < p.passes - 1 else <real*>at[1]
+        sum_parts(x, y, job.outer, job.n, job.inner, job.parts)
+        x = y
+    return STEP_DONE
+
+
+cdef int sum_f32(const void* plan, char** at) noexcept nogil:
+    return run_sum(plan, at, <float>0)
+
+
+cdef int sum_f64(const void* plan, char** at) noexcept nogil:
+    return run_sum(plan, at, <double>0)
+
+
+cdef Py_ssize_t room_f32(const void* plan, int threads) noexcept nogil:
+    return (<const SumPlan*>plan).scratch * 4
+
+
+cdef Py_ssize_t room_f64(const void* plan, int threads) noexcept nogil:
+    return (<const SumPlan*>plan).scratch * 8
+
+
+cdef int add_passes(SumPlan* p, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) except -1:
+    """Passes that sum the middle axis."""
+    cdef Py_ssize_t parts = 0
+    while parts != 1:
+        parts = max(<Py_ssize_t>1, (n + SPLIT - 1) // SPLIT)
+        if p.passes == PASSES:
+            raise ValueError(f"sum: at most {PASSES} passes over memory; got more; reshape the array first")
+        p.run[p.passes] = Pass(outer, n, inner, parts, p.scratch)
+        p.passes += 1
+        p.scratch += outer * parts * inner
+        n = parts
+    return 0
+
+
+def sum_step(bint wide, tuple shape, tuple axes):
+    """x ↦ Σ x over `axes` (not negative). Adjacent axes are one; the innermost go first."""
+    cdef SumPlan p
+    cdef Py_ssize_t outer, inner = 1
+    cdef int item = 8 if wide else 4
+    groups, last = [], None     # [size, whether it is summed] per run of axes
+    p.cells = p.results = 1
+    p.scratch = p.passes = 0
+    for axis, n in enumerate(shape):
+        extents(p.cells, n, 1)
+        p.cells *= n
+        if axis not in axes:
+            p.results *= n
+        if n == 1:
+            continue
+        if last is not None and last[1] == (axis in axes):
+            last[0] *= n
         else:
-            sum_parts(<const double*>src, <double*>dst, outer, n, inner, parts)
-    else:
-        with nogil:
-            if kind == cnp.NPY_FLOAT32:
-                sum_parts(<const float*>src, <float*>dst, outer, n, inner, parts)
+            last = [n, axis in axes]
+            groups.append(last)
+    if p.cells:
+        outer = p.cells
+        for n, summed in reversed(groups):
+            outer //= n
+            if summed:
+                add_passes(&p, outer, n, inner)
             else:
-                sum_parts(<const double*>src, <double*>dst, outer, n, inner, parts)
-    return sum_pass(y, out, outer, parts, inner) if parts > 1 else y
-
-
-def sum(cnp.ndarray x not None, cnp.ndarray out not None, tuple axes):
-    """out = Σ x over `axes` (not negative). Adjacent axes are one; the innermost go first."""
-    cdef Py_ssize_t size[MAX_AXES]
-    cdef bint reduced[MAX_AXES]
-    cdef int axis, nd = cnp.PyArray_NDIM(x), groups = 0, left = 0, k
-    cdef Py_ssize_t outer, inner, kept = 1
-    single(x)
-    for axis in range(nd):
-        if cnp.PyArray_DIM(x, axis) == 1:
-            continue
-        if groups and reduced[groups - 1] == (axis in axes):
-            size[groups - 1] *= cnp.PyArray_DIM(x, axis)
-        else:
-            reduced[groups] = axis in axes
-            size[groups] = cnp.PyArray_DIM(x, axis)
-            left += reduced[groups]
-            groups += 1
-    for k in range(groups):
-        if not reduced[k]:
-            kept *= size[k]
-    need(x, cnp.PyArray_TYPE(x), cnp.PyArray_SIZE(x), False)
-    need(out, cnp.PyArray_TYPE(x), kept, True)
-    if left == 0:
-        memcpy(cnp.PyArray_DATA(out), cnp.PyArray_DATA(x), cnp.PyArray_NBYTES(x))
-        return
-    if cnp.PyArray_SIZE(x) == 0:
-        out.fill(0)
-        return
-    inner = 1
-    for k in range(groups - 1, -1, -1):
-        if not reduced[k]:
-            inner *= size[k]
-            continue
-        outer = cnp.PyArray_SIZE(x) // (size[k] * inner)
-        left -= 1
-        x = sum_pass(x, None if left else out, outer, size[k], inner)
+                inner *= n
+        if p.passes:
+            p.scratch = p.run[p.passes - 1].to      # the last pass writes to the output
+    return make_step("sum", sum_f64 if wide else sum_f32, &p, sizeof(p) - (PASSES - p.passes) * sizeof(Pass),
+                     (item * p.cells, item * p.results), 1, None, room_f64 if wide else room_f32)
 
 
 # ---------------------------------------------------------------------------------------------- extremes
@@ -215,26 +244,35 @@ cdef void extreme_all(const real* x, real* y, int64_t* idx, Py_ssize_t outer, Py
         extreme_task(x, y, idx, n, inner, task, blocks, least)
 
 
-def extreme(cnp.ndarray x not None, cnp.ndarray y not None, cnp.ndarray idx not None, Py_ssize_t outer, Py_ssize_t n,
-            Py_ssize_t inner, bint least):
-    """(y, idx) = the minimum (`least`) or maximum over n and the first index that has it; the first NaN wins."""
-    cdef bint f32 = single(x)
+cdef struct LinePlan:
+    Py_ssize_t outer, n, inner
+    int kind                    # of the softmax family, or whether the least is wanted
+
+
+cdef int run_extreme(const void* plan, char** at, real unused) noexcept nogil:
+    cdef const LinePlan* p = <const LinePlan*>plan
+    if p.outer * p.inner:
+        extreme_all(<const real*>at[0], <real*>at[1], <int64_t*>at[2], p.outer, p.n, p.inner, p.kind)
+    return STEP_DONE
+
+
+cdef int extreme_f32(const void* plan, char** at) noexcept nogil:
+    return run_extreme(plan, at, <float>0)
+
+
+cdef int extreme_f64(const void* plan, char** at) noexcept nogil:
+    return run_extreme(plan, at, <double>0)
+
+
+def extreme_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner, bint least):
+    """x ↦ (y, idx): the minimum (`least`) or maximum over n and the first index that has it; the first NaN wins."""
+    cdef LinePlan p = LinePlan(outer, n, inner, least)
+    cdef int item = 8 if wide else 4
     extents(outer, n, inner)
-    need(x, cnp.PyArray_TYPE(x), outer * n * inner, False)
-    need(y, cnp.PyArray_TYPE(x), outer * inner, True)
-    need(idx, cnp.NPY_INT64, outer * inner, True)
     if n == 0 and outer * inner:
         raise ValueError("reduce kernel: an extreme of nothing has no value")
-    if outer * inner == 0:
-        return
-    cdef const void* src = cnp.PyArray_DATA(x)
-    cdef void* dst = cnp.PyArray_DATA(y)
-    cdef int64_t* at = <int64_t*>cnp.PyArray_DATA(idx)
-    with nogil:
-        if f32:
-            extreme_all(<const float*>src, <float*>dst, at, outer, n, inner, least)
-        else:
-            extreme_all(<const double*>src, <double*>dst, at, outer, n, inner, least)
+    return make_step(name, extreme_f64 if wide else extreme_f32, &p, sizeof(p),
+                     (item * outer * n * inner, item * outer * inner, 8 * outer * inner), 2)
 
 
 # ----------------------------------------------------------------------------------------------- softmax
@@ -269,37 +307,36 @@ cdef void soft_all(Kind kind, const real* x, real* y, Py_ssize_t outer, Py_ssize
         soft_task(kind, x, y, n, inner, task, blocks)
 
 
-cdef int soft(Kind kind, cnp.ndarray x, cnp.ndarray out, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) except -1:
-    cdef bint f32 = single(x)
+cdef int run_soft(const void* plan, char** at, real unused) noexcept nogil:
+    cdef const LinePlan* p = <const LinePlan*>plan
+    cdef Py_ssize_t i
+    cdef real* y = <real*>at[1]
+    if p.outer * p.n * p.inner:
+        soft_all(<Kind>p.kind, <const real*>at[0], y, p.outer, p.n, p.inner)
+    elif <Kind>p.kind == LOGSUMEXP:
+        for i in range(p.outer * p.inner):
+            y[i] = -INFINITY    # log of an empty sum; the others have no element then
+    return STEP_DONE
+
+
+cdef int soft_f32(const void* plan, char** at) noexcept nogil:
+    return run_soft(plan, at, <float>0)
+
+
+cdef int soft_f64(const void* plan, char** at) noexcept nogil:
+    return run_soft(plan, at, <double>0)
+
+
+KINDS = {"logsumexp": LOGSUMEXP, "softmax": SOFTMAX, "log_softmax": LOG_SOFTMAX}
+
+
+def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
+    """x ↦ log Σ exp(x), exp(x) / Σ exp(x) or x − log Σ exp(x) over n, by name."""
+    cdef LinePlan p = LinePlan(outer, n, inner, KINDS[name])
+    cdef int item = 8 if wide else 4
     extents(outer, n, inner)
-    need(x, cnp.PyArray_TYPE(x), outer * n * inner, False)
-    need(out, cnp.PyArray_TYPE(x), outer * inner if kind == LOGSUMEXP else outer * n * inner, True)
-    cdef const void* src = cnp.PyArray_DATA(x)
-    cdef void* dst = cnp.PyArray_DATA(out)
-    if n == 0 or outer == 0 or inner == 0:
-        out.fill(-np.inf)       # log of an empty sum; the others have no element then
-        return 0
-    with nogil:
-        if f32:
-            soft_all(kind, <const float*>src, <float*>dst, outer, n, inner)
-        else:
-            soft_all(kind, <const double*>src, <double*>dst, outer, n, inner)
-    return 0
-
-
-def logsumexp(cnp.ndarray x not None, cnp.ndarray out not None, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
-    """out = log Σ exp(x) over n."""
-    soft(LOGSUMEXP, x, out, outer, n, inner)
-
-
-def softmax(cnp.ndarray x not None, cnp.ndarray out not None, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
-    """out = exp(x) / Σ exp(x) over n."""
-    soft(SOFTMAX, x, out, outer, n, inner)
-
-
-def log_softmax(cnp.ndarray x not None, cnp.ndarray out not None, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
-    """out = x − log Σ exp(x) over n."""
-    soft(LOG_SOFTMAX, x, out, outer, n, inner)
+    return make_step(name, soft_f64 if wide else soft_f32, &p, sizeof(p),
+                     (item * outer * n * inner, item * outer * (1 if name == "logsumexp" else n) * inner))
 
 
 # ------------------------------------------------------------------------------------------- standardise
@@ -329,14 +366,6 @@ cdef extern from "standard.h" nogil:
     void lnn_slope_f64(const lnn_standard*, Py_ssize_t)
 
 
-cdef void* pointer(cnp.ndarray x, int kind, Py_ssize_t size, bint writes) except? NULL:
-    """The data of `x`, checked; NULL for None."""
-    if x is None:
-        return NULL
-    need(x, kind, size, writes)
-    return cnp.PyArray_DATA(x)
-
-
 cdef void run_units(lnn_standard_unit f, const lnn_standard* job, Py_ssize_t work) noexcept nogil:
     cdef Py_ssize_t unit, units = lnn_standard_units(job.G, job.B)
     cdef int threads = threads_for(work)
@@ -348,56 +377,75 @@ cdef void run_units(lnn_standard_unit f, const lnn_standard* job, Py_ssize_t wor
         f(job, unit)
 
 
-cdef int launch(lnn_standard_unit f, lnn_standard* job) except -1:
-    cdef Py_ssize_t work = job.A * job.G * job.B * 4
-    if work == 0:
-        return 0
-    if work < KEEP_GIL:
-        run_units(f, job, work)
-        return 0
-    with nogil:
-        run_units(f, job, work)
-    return 0
+# Where each array of a job stands among the step's: its number, or −1 where there is none.
+cdef struct StandardPlan:
+    lnn_standard job
+    lnn_standard_unit unit
+    double empty                # what `first` and `second` are where a group has no element
+    int x, t, mean, rstd, w, b, g_mean, g_rstd, y, first, second
 
 
-def standardize(cnp.ndarray x not None, cnp.ndarray w, cnp.ndarray b, cnp.ndarray y not None, cnp.ndarray mean not None,
-                cnp.ndarray rstd not None, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double eps):
-    """y = w·(x − mean)·rstd + b per g of (A, G, B), rstd = 1/√(variance + eps); w and b may be None."""
-    cdef lnn_standard job
-    cdef bint f32 = single(x)
-    cdef int kind = cnp.PyArray_TYPE(x)
-    cdef Py_ssize_t size = A * G * B
-    extents(A, G, B)
-    job.A, job.G, job.B, job.eps = A, G, B, eps
-    job.x, job.y = pointer(x, kind, size, False), pointer(y, kind, size, True)
-    job.w, job.b = pointer(w, kind, G, False), pointer(b, kind, G, False)
-    job.first, job.second = pointer(mean, kind, G, True), pointer(rstd, kind, G, True)
-    if A * B == 0:
-        mean.fill(np.nan)
-        rstd.fill(np.nan)
-    launch(lnn_standardize_f32 if f32 else lnn_standardize_f64, &job)
+cdef inline void* pick(char** at, int number) noexcept nogil:
+    return at[number] if number >= 0 else NULL
 
 
-def standardize_slope(cnp.ndarray t not None, cnp.ndarray x not None, cnp.ndarray mean, cnp.ndarray rstd not None,
-                      cnp.ndarray w, cnp.ndarray g_mean, cnp.ndarray g_rstd, cnp.ndarray out not None, cnp.ndarray first,
-                      cnp.ndarray second, bint tangents, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B):
-    """out = w·rstd·(t − m(t) − z·m(z·t)) + (g_mean − g_rstd·rstd²·z)/n, z = (x − mean)·rstd, or x where mean is None.
+cdef void fill_empty(void* to, Py_ssize_t n, double value, real unused) noexcept nogil:
+    cdef Py_ssize_t i
+    if to != NULL:
+        for i in range(n):
+            (<real*>to)[i] = <real>value
 
-    w, g_mean and g_rstd may be None. first and second, unless None: Σ t and Σ t·z per group, or with `tangents`
-    m(t) and −rstd²·m(z·t).
+
+cdef int run_standard(const void* plan, char** at, real unused) noexcept nogil:
+    cdef const StandardPlan* p = <const StandardPlan*>plan
+    cdef lnn_standard job = p.job
+    job.x, job.t, job.mean, job.rstd = pick(at, p.x), pick(at, p.t), pick(at, p.mean), pick(at, p.rstd)
+    job.w, job.b, job.g_mean, job.g_rstd = pick(at, p.w), pick(at, p.b), pick(at, p.g_mean), pick(at, p.g_rstd)
+    job.y, job.first, job.second = pick(at, p.y), pick(at, p.first), pick(at, p.second)
+    if job.A * job.B == 0:
+        fill_empty(job.first, job.G, p.empty, unused)
+        fill_empty(job.second, job.G, p.empty, unused)
+    elif job.G:
+        run_units(p.unit, &job, job.A * job.G * job.B * 4)
+    return STEP_DONE
+
+
+cdef int standard_f32(const void* plan, char** at) noexcept nogil:
+    return run_standard(plan, at, <float>0)
+
+
+cdef int standard_f64(const void* plan, char** at) noexcept nogil:
+    return run_standard(plan, at, <double>0)
+
+
+ROLES = ("x", "t", "mean", "rstd", "w", "b", "g_mean", "g_rstd", "y", "first", "second")
+LARGE = ("x", "t", "y")      # the others have one number per group
+
+
+def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double eps=0,
+                  bint tangents=False):
+    """Standardisation of (A, G, B) per g, or its slope where there is a `t`; `roles` name the arrays, outputs last.
+
+    Without `t`: y = w·(x − mean)·rstd + b, first = mean, second = rstd = 1/√(variance + eps); w and b may be missing.
+    With it: y = w·rstd·(t − m(t) − z·m(z·t)) + (g_mean − g_rstd·rstd²·z)/n, z = (x − mean)·rstd, or x without `mean`; w, g_mean
+    and g_rstd may be missing. `first` and `second`, if wanted: Σ t and Σ t·z per group, or with `tangents` m(t) and
+    −rstd²·m(z·t).
     """
-    cdef lnn_standard job
-    cdef bint f32 = single(t)
-    cdef int kind = cnp.PyArray_TYPE(t)
-    cdef Py_ssize_t size = A * G * B
+    cdef StandardPlan p
+    cdef int item = 8 if wide else 4
+    cdef bint slope = "t" in roles
     extents(A, G, B)
-    job.A, job.G, job.B, job.eps, job.tangents = A, G, B, 0, tangents
-    job.t, job.x, job.y = pointer(t, kind, size, False), pointer(x, kind, size, False), pointer(out, kind, size, True)
-    job.mean, job.rstd, job.w = pointer(mean, kind, G, False), pointer(rstd, kind, G, False), pointer(w, kind, G, False)
-    job.g_mean, job.g_rstd = pointer(g_mean, kind, G, False), pointer(g_rstd, kind, G, False)
-    job.first, job.second = pointer(first, kind, G, True), pointer(second, kind, G, True)
-    if A * B == 0:
-        for sums in (first, second):
-            if sums is not None:
-                sums.fill(np.nan if tangents else 0)
-    launch(lnn_slope_f32 if f32 else lnn_slope_f64, &job)
+    if set(roles) - set(ROLES) or len(set(roles)) != len(roles) or "x" not in roles or "y" not in roles:
+        raise ValueError(f"{name}: different roles among {ROLES}, x and y at least; got {roles}")
+    if ("rstd" not in roles) if slope else not {"first", "second"} <= set(roles):
+        raise ValueError(f"{name}: a slope has rstd, and the map itself first and second; got {roles}")
+    p.job.A, p.job.G, p.job.B, p.job.eps, p.job.tangents = A, G, B, eps, tangents
+    p.empty = 0 if slope and not tangents else NAN
+    if slope:
+        p.unit = lnn_slope_f64 if wide else lnn_slope_f32
+    else:
+        p.unit = lnn_standardize_f64 if wide else lnn_standardize_f32
+    number = {role: i for i, role in enumerate(roles)}
+    p.x, p.t, p.mean, p.rstd, p.w, p.b, p.g_mean, p.g_rstd, p.y, p.first, p.second = [number.get(role, -1) for role in ROLES]
+    return make_step(name, standard_f64 if wide else standard_f32, &p, sizeof(p),
+                     tuple([item * (A * G * B if role in LARGE else G) for role in roles]), outputs)

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 class Step:
@@ -5,4 +6,6 @@ class Step:
     sizes: tuple[int, ...]
     outputs: int
     keep: Any
+    blame: Callable[..., Exception] | None
     def __call__(self, *arrays: Any) -> None: ...
+    def scratch(self, threads: int) -> int: ...

@@ -1,13 +1,18 @@
 """A kernel with everything but its data: geometry read and checked once, then run any number of times without Python.
 
-`cpu` kernels take arrays and work out the geometry of each call. A compiled program knows all shapes beforehand; it asks the
-record's ``step`` slot for a `Step`: a C function and its own copy of a plan. Running it takes pointers, no GIL, and
-allocates no Python object.
+Every kernel but the elementwise ones is called this way, eagerly and by compiled programs: the record's ``step`` slot gives
+a `Step`, a C function and its own copy of a plan. Running it takes pointers, no GIL, and makes no Python object.
+
+A kernel that needs scratch says how much for a number of threads (`Room`); it finds it behind its arrays. Whoever calls it
+holds the number of threads still meanwhile. A kernel returns a status; `blame` looks at the arrays again for
+the words of the error.
 """
 
 cimport numpy as cnp
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+
+from lean_nn_c.threads cimport hold_threads, let_threads_go
 
 cnp.import_array()
 
@@ -30,7 +35,7 @@ cdef class Step:
         return f"<step {self.name} on {len(self.sizes)} arrays>"
 
     def __call__(self, *arrays):
-        cdef char* at[MOST]
+        cdef char* at[MOST + 1]
         cdef cnp.ndarray array
         cdef Py_ssize_t i, count = len(self.sizes)
         cdef int status
@@ -47,14 +52,39 @@ cdef class Step:
                 raise ValueError(f"lean_nn_c: array {i} of {self.name} is written; got a read-only one; copy it first")
             at[i] = <char*>cnp.PyArray_DATA(array)
         with nogil:
-            status = self.kernel(self.plan, at)
-        check_status(self.name, status)
+            if self.room == NULL:
+                status = self.kernel(self.plan, at)
+            else:
+                status = with_scratch(self.kernel, self.room, self.plan, at, count)
+        if status != STEP_DONE:
+            fail(self, status, arrays)
+
+    def scratch(self, int threads):
+        """Bytes of scratch that the kernel takes on so many threads."""
+        return self.room(self.plan, threads) if self.room != NULL else 0
 
 
-cdef Step make_step(str name, Kernel kernel, const void* plan, size_t size, tuple sizes, int outputs=1, object keep=None):
+cdef int with_scratch(Kernel kernel, Room room, const void* plan, char** at, Py_ssize_t count) noexcept nogil:
+    cdef bint held
+    cdef int threads = hold_threads(&held)
+    cdef Py_ssize_t size = room(plan, threads)
+    cdef int status = STEP_NO_MEMORY
+    at[count] = NULL
+    if size:
+        at[count] = <char*>malloc(size)
+    if size == 0 or at[count] != NULL:
+        status = kernel(plan, at)
+    free(at[count])
+    let_threads_go(held)
+    return status
+
+
+cdef Step make_step(str name, Kernel kernel, const void* plan, size_t size, tuple sizes, int outputs=1, object keep=None,
+                    Room room=NULL, object blame=None):
     """A step on arrays of `sizes` bytes, the last `outputs` of which it writes, with its own copy of the plan."""
     cdef Step step = Step.__new__(Step)
     step.name, step.kernel, step.sizes, step.outputs, step.keep = name, kernel, sizes, outputs, keep
+    step.room, step.blame = room, blame
     step.plan = malloc(max(size, <size_t>1))
     if step.plan == NULL:
         raise MemoryError()
@@ -62,16 +92,12 @@ cdef Step make_step(str name, Kernel kernel, const void* plan, size_t size, tupl
     return step
 
 
-cdef int check_status(str name, int status) except -1:
-    """Raise what a kernel's status stands for."""
-    if status == STEP_DONE:
-        return 0
+cdef int fail(Step step, int status, tuple arrays) except -1:
+    """Raise what a kernel's status stands for; `arrays` are those it was given."""
     if status == STEP_NO_MEMORY:
-        raise MemoryError(f"{name}: no memory for temporary values; use smaller batches or images")
+        raise MemoryError(f"{step.name}: no memory for temporary values; use smaller batches or images")
     if status == STEP_TOO_LARGE:
-        raise MemoryError(f"{name}: the padded planes would be far larger than image and output; use algorithm='auto'")
-    if status == STEP_BAD_INDEX:
-        raise IndexError(f"{name}: an index lies outside the array; check the indices that are passed to the program")
-    if status == STEP_BAD_BETA:
-        raise ValueError(f"{name}: beta must be a finite number other than 0; check the value that is passed to the program")
-    raise RuntimeError(f"{name}: the kernel failed with status {status}")
+        raise MemoryError(f"{step.name}: the padded planes would be far larger than image and output; use algorithm='auto'")
+    if step.blame is not None:
+        raise step.blame(*arrays)
+    raise RuntimeError(f"{step.name}: the kernel failed with status {status}")

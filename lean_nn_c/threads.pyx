@@ -28,6 +28,21 @@ cdef int threads_for(Py_ssize_t work) noexcept nogil:
     return lnn_narrowed if lnn_narrowed else lnn_limit
 
 
+cdef int hold_threads(bint* held) noexcept nogil:
+    """The calling thread's count, which stays the same until `let_threads_go(held)`."""
+    global lnn_narrowed
+    held[0] = lnn_narrowed == 0
+    if held[0]:
+        lnn_narrowed = lnn_limit
+    return lnn_narrowed
+
+
+cdef void let_threads_go(bint held) noexcept nogil:
+    global lnn_narrowed
+    if held:
+        lnn_narrowed = 0
+
+
 def get_num_threads():
     return lnn_narrowed if lnn_narrowed else lnn_limit
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from lean_nn.primitive import FLOATS, Aval
 from lean_nn_c import elementwise as kernels
 from lean_nn_c.step import Step
@@ -54,13 +52,20 @@ def repetitions(shapes: Sequence[tuple[int, ...]], out: tuple[int, ...]) -> list
     return pairs if all(run % min(runs) == 0 for run in runs) else None
 
 
-def chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Op], items: dict[int, int]) -> Step | None:
+def _float_of(name: str, avals: Sequence[Aval]) -> int:
+    """Bytes of the one float type among the arrays."""
+    floats = {aval.dtype for aval in avals if aval.dtype in FLOATS}
+    if len(floats) != 1:
+        raise TypeError(f"{name}: kernels take one float type; got {[str(aval.dtype) for aval in avals]}; convert one")
+    return int(floats.pop().itemsize)
+
+
+def chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Op], items: dict[int, int]) -> Step:
     """`ops` on inputs of `avals` as one step; `items` are the bytes of temporaries that are not floats."""
-    floats = {aval.dtype for aval in (*avals, out) if aval.dtype in FLOATS}
     pairs = repetitions([aval.shape for aval in avals], out.shape)
-    if pairs is None or len(floats) != 1:
-        return None
-    size = floats.pop().itemsize
+    if pairs is None:
+        raise ValueError(f"{name}: inputs of a chain repeat simply; got {[aval.shape for aval in avals]} for {out.shape}")
+    size = _float_of(name, (*avals, out))
     bytes_of = [aval.dtype.itemsize for aval in avals] + [size] * (OUT + 1 - len(avals))
     bytes_of[OUT] = out.dtype.itemsize
     for place, n in items.items():
@@ -69,14 +74,24 @@ def chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Op], items:
     for op, sources, place, numbers in ops:
         p0, p1 = (*numbers, 0.0, 0.0)[:2]
         steps.append((op, sources, place, p0, p1))
-    return kernels.chain_step(name, prod(out.shape), pairs, steps, bytes_of, size == np.dtype(np.float64).itemsize)
+    return kernels.chain_step(name, prod(out.shape), pairs, steps, bytes_of, size == 8)
 
 
-def step_of(name: str, numbers: tuple[str, ...] = ()) -> Callable[..., Step | None]:
+def broadcast(name: str, avals: Sequence[Aval], out: Aval, numbers: tuple[float, ...]) -> Step:
+    """One operation on inputs that repeat in any way."""
+    p0, p1 = (*numbers, 0.0, 0.0)[:2]
+    items = tuple(aval.dtype.itemsize for aval in (*avals, out))
+    shapes = tuple(aval.shape for aval in avals)
+    return kernels.broadcast_step(name, shapes, out.shape, items, p0, p1, _float_of(name, (*avals, out)) == 8)
+
+
+def step_of(name: str, numbers: tuple[str, ...] = ()) -> Callable[..., Step]:
     """The ``step`` slot of an elementwise primitive."""
 
-    def step(*avals: Aval, out: tuple[Aval], **params: Any) -> Step | None:
+    def step(*avals: Aval, out: tuple[Aval], **params: Any) -> Step:
         values = tuple(float(params[number]) for number in numbers)
+        if repetitions([aval.shape for aval in avals], out[0].shape) is None:
+            return broadcast(name, avals, out[0], values)
         return chain(name, avals, out[0], [(name, tuple(range(len(avals))), OUT, values)], {})
 
     return step

@@ -1,6 +1,6 @@
 """Moving numbers in compiled programs: transpose, slice, concat, pad, flip and broadcasting as boxes of cells.
 
-Each function is the ``step`` slot of the primitive it is named after; `lean_nn_c.move` does the copying.
+Each function but `copy` is the ``step`` slot of the primitive it is named after; `lean_nn_c.move` does the copying.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ def _step(name: str, sources: tuple[Aval, ...], out: Aval, moves: list[Any], fil
     value = None if fill is None else np.array(fill, out.dtype).tobytes()
     cells = tuple(prod(aval.shape) for aval in sources)
     return move_step(name, cells, out.dtype.itemsize, prod(out.shape), moves, value)
+
+
+def copy(cells: int, item: int) -> Step:
+    """`cells` of `item` bytes each, as they are."""
+    return move_step("copy", (cells,), item, cells, [(0, 0, 0, [(cells, item, item)])])
 
 
 def transpose(x: Aval, *, out: Out, axes: Shape) -> Step:

@@ -1,4 +1,4 @@
-"""Between the pooling records and their kernels: flat planes and packed tables."""
+"""Between the pooling records and their kernels: planes and packed tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from lean_nn.backend.cpu import STEPS
 from lean_nn.primitive import Aval
-from lean_nn.spec.geometry import check_beta
+from lean_nn.spec.geometry import refused_beta
 from lean_nn.window import Bins, Window
 from lean_nn_c import pool, pool_average, pool_smooth
 from lean_nn_c.step import Step
@@ -18,10 +18,6 @@ from lean_nn_c.step import Step
 Shape = tuple[int, ...]
 
 PADDED, REAL, GIVEN = 0, 1, 2  # what the average divides by, in the kernel's numbers
-
-
-def _flat(x: Any) -> Any:
-    return x.reshape(-1)
 
 
 def _is_wide(x: Any) -> bool:
@@ -50,14 +46,6 @@ def max_pool_value(x: Any, *, out: Any, window: Window | Bins) -> None:
 def max_pool_step(x: Aval, *, out: tuple[Aval, ...], window: Window | Bins) -> Step:
     """Either of the two, for compiled programs."""
     return _max_step(_is_wide(x), len(out) > 1, x.shape, window)
-
-
-def gather_at(x: Any, idx: Any, *, out: Any) -> None:
-    pool.gather_at(_flat(x), _flat(idx), _flat(out), prod(x.shape[:2]))
-
-
-def scatter_add_at(y_bar: Any, idx: Any, *, out: Any, spatial: Shape, window: Window | Bins | None = None) -> None:
-    pool.scatter_add_at(_flat(y_bar), _flat(idx), _flat(out), prod(y_bar.shape[:2]))
 
 
 def divisor(count_include_pad: bool, divisor_override: int | None) -> tuple[int, float]:
@@ -95,22 +83,21 @@ def avg_pool_transpose_step(y_bar: Aval, *, out: tuple[Aval], spatial: Shape, **
     return _average_step(_is_wide(y_bar), True, out[0].shape, **params)
 
 
-def _beta(op: str, beta: Any) -> float:
-    value = float(beta.item())
-    check_beta(op, value)
-    return value
+def smooth(name: str, pooled: int) -> tuple[Any, Any]:
+    """The two slots, ``cpu`` and ``step``, of a primitive of the smooth maximum; argument `pooled` has the images."""
 
+    def blame(*arrays: Any) -> Exception:
+        return refused_beta(name, float(arrays[-2]))
 
-def smooth_max_pool(x: Any, beta: Any, *, out: Any, window: Window | Bins) -> None:
-    b = _beta("smooth_max_pool", beta)
-    pool_smooth.smooth_max_pool(_flat(x), _flat(out), *window.packed(x.shape[2:]), b)
+    @lru_cache(STEPS)
+    def made(wide: bool, shape: Shape, window: Window | Bins) -> Step:
+        return pool_smooth.smooth_step(name, wide, *_lengths(shape, window), *window.packed(shape[2:]), blame)
 
+    def cpu(*arrays: Any, out: Any, window: Window | Bins) -> None:
+        x = arrays[pooled]
+        made(_is_wide(x), x.shape, window)(*arrays, out)
 
-def smooth_gather(t: Any, x: Any, beta: Any, *, out: Any, window: Window | Bins) -> None:
-    b = _beta("smooth_gather", beta)
-    pool_smooth.smooth_gather(_flat(t), _flat(x), _flat(out), *window.packed(x.shape[2:]), b)
+    def step(*avals: Aval, out: tuple[Aval], window: Window | Bins) -> Step:
+        return made(_is_wide(avals[pooled]), avals[pooled].shape, window)
 
-
-def smooth_scatter(g: Any, x: Any, beta: Any, *, out: Any, window: Window | Bins) -> None:
-    b = _beta("smooth_scatter", beta)
-    pool_smooth.smooth_scatter(_flat(g), _flat(x), _flat(out), *window.packed(x.shape[2:]), b)
+    return cpu, step

@@ -15,7 +15,7 @@ from lean_nn import tree
 from lean_nn.convert import as_array, as_tensor
 from lean_nn.device import CPU, Device, common_device, device_of, holds_numbers, is_foreign
 from lean_nn.graph import listing
-from lean_nn.graph.execute import Executor
+from lean_nn.graph.execute import executor
 from lean_nn.graph.ir import Array, Graph, size_of
 from lean_nn.graph.passes import PASSES, optimise
 from lean_nn.graph.plan import make_plan
@@ -63,7 +63,7 @@ class Program:
         self.graph: Graph = optimise(set_aside(traced.graph), self.passes)
         self.plan = make_plan(self.graph, share)
         self._kept = list(kept) or [None] * len(self.graph.inputs)
-        self._executor = Executor(self.graph, self.plan)
+        self._executor = executor(self.graph, self.plan)
         self._avals = [self.graph.avals[v] for v in self.graph.inputs]
         self._open = [i for i, array in enumerate(self._kept) if array is None]
         self._fixed = [leaf for leaf in tree.leaves(traced.arguments) if not is_array(leaf)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.backend import cpu_move
+from lean_nn.backend import cpu_move, cpu_reduce
 from lean_nn.ops.shape import reshape
 from lean_nn.primitive import Aval, Exact, Gamma, Primitive, check_float, meaning, primitive
 from lean_nn_c import reduce as kernels
@@ -48,7 +48,8 @@ sum: Primitive = primitive(
     "sum",
     abstract=_sum_abstract,
     spec=meaning("sum"),
-    cpu=lambda x, *, out, axes, keepdims: kernels.sum(x, out, axes),
+    cpu=cpu_reduce.sum,
+    step=cpu_reduce.sum_step,
     linear=(0,),
     vjp=(lambda g, y, x, *, axes, keepdims: spread(g, x.shape, axes),),
     accuracy=Gamma(lambda x, *, axes, keepdims: kernels.sum_roundings(x.shape, axes), "roundings of a blocked sum"),

@@ -5,8 +5,8 @@ Linear in x and its own transpose.
 
 from __future__ import annotations
 
+from lean_nn.backend import cpu_index
 from lean_nn.primitive import NONDIFF, Aval, Primitive, Ulps, check_float, check_index, meaning, primitive
-from lean_nn_c import index as kernels
 
 
 def _dropout_abstract(x: Aval, seed: Aval, *, p: float) -> Aval:
@@ -23,7 +23,8 @@ dropout: Primitive = primitive(
     "dropout",
     abstract=_dropout_abstract,
     spec=meaning("dropout"),
-    cpu=lambda x, seed, *, out, p: kernels.dropout(x, seed, out, p),
+    cpu=cpu_index.dropout,
+    step=cpu_index.dropout_step,
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda g, y, x, seed, *, p: dropout(g, seed, p=p), NONDIFF),

@@ -6,11 +6,10 @@ came from. cast is linear, and its transpose is the cast back; so it is with to_
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from lean_nn import device as places
+from lean_nn.backend import cpu_index
 from lean_nn.primitive import FLOATS, Aval, Exact, Primitive, Ulps, primitive
 
 
@@ -19,11 +18,6 @@ def _cast_abstract(x: Aval, *, dtype: str) -> Aval:
     if x.dtype not in FLOATS or new not in FLOATS:
         raise TypeError(f"cast: between float32 and float64 only; got {x.dtype} to {new}; convert the data with NumPy first")
     return Aval(x.shape, new)
-
-
-def _cast_cpu(x: Any, *, out: Any, dtype: str) -> None:
-    with np.errstate(over="ignore"):  # beyond float32's range is infinity, as IEEE says
-        np.copyto(out, x, casting="same_kind")
 
 
 alias: Primitive = primitive(
@@ -47,7 +41,8 @@ to_device: Primitive = primitive(
 cast: Primitive = primitive(
     "cast",
     abstract=_cast_abstract,
-    cpu=_cast_cpu,
+    cpu=cpu_index.cast,
+    step=cpu_index.cast_step,
     linear=(0,),
     vjp=(lambda g, y, x, *, dtype: cast(g, dtype=str(x.dtype)),),
     accuracy=Ulps(0.5),

@@ -10,20 +10,14 @@ order of `idx`, so that the sum has the same bits on every run. An index out of 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
+from lean_nn.backend import cpu_index
 from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, meaning, primitive
-from lean_nn_c import index as kernels
 
 
 def _check_axis(op: str, shape: tuple[int, ...], axis: int) -> None:
     if not 0 <= axis < len(shape):
         raise ValueError(f"{op}: the axis is one of the array's; got {axis} for shape {shape}; choose 0 to {len(shape) - 1}")
-
-
-def _spans(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
-    """(outer, n, inner): the array as rows of slices along the axis."""
-    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
 
 # --- gather and scatter_add ---
@@ -36,6 +30,7 @@ def _check_aligned(op: str, x: tuple[int, ...], idx: tuple[int, ...], axis: int)
 
 
 def _gather_abstract(x: Aval, idx: Aval, *, axis: int) -> Aval:
+    check_float("gather", x)
     check_index("gather", idx)
     _check_aligned("gather", x.shape, idx.shape, axis)
     return Aval(idx.shape, x.dtype)
@@ -50,21 +45,15 @@ def _scatter_abstract(g: Aval, idx: Aval, *, axis: int, size: int) -> Aval:
     return Aval((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
 
 
-def _gather_cpu(x: Any, idx: Any, *, out: Any, axis: int) -> None:
-    outer, n, inner = _spans(x.shape, axis)
-    kernels.gather(x, idx, out, outer, n, idx.shape[axis], inner)
-
-
-def _scatter_cpu(g: Any, idx: Any, *, out: Any, axis: int, size: int) -> None:
-    outer, k, inner = _spans(idx.shape, axis)
-    kernels.scatter_add(g, idx, out, outer, size, k, inner)
-
+_gather_cpu, _gather_step = cpu_index.gather("gather")
+_scatter_cpu, _scatter_step = cpu_index.scatter_add("scatter_add")
 
 gather: Primitive = primitive(
     "gather",
     abstract=_gather_abstract,
     spec=meaning("gather"),
     cpu=_gather_cpu,
+    step=_gather_step,
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda g, y, x, idx, *, axis: scatter_add(g, idx, axis=axis, size=x.shape[axis]), NONDIFF),
@@ -76,6 +65,7 @@ scatter_add: Primitive = primitive(
     abstract=_scatter_abstract,
     spec=meaning("scatter_add"),
     cpu=_scatter_cpu,
+    step=_scatter_step,
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda h, y, g, idx, *, axis, size: gather(h, idx, axis=axis), NONDIFF),
@@ -86,6 +76,7 @@ scatter_add: Primitive = primitive(
 
 
 def _take_abstract(x: Aval, idx: Aval, *, axis: int) -> Aval:
+    check_float("take", x)
     check_index("take", idx)
     _check_axis("take", x.shape, axis)
     return Aval((*x.shape[:axis], *idx.shape, *x.shape[axis + 1 :]), x.dtype)
@@ -101,21 +92,15 @@ def _take_transpose_abstract(g: Aval, idx: Aval, *, axis: int, size: int) -> Ava
     return Aval((*g.shape[:axis], size, *g.shape[end:]), g.dtype)
 
 
-def _take_cpu(x: Any, idx: Any, *, out: Any, axis: int) -> None:
-    outer, n, inner = _spans(x.shape, axis)
-    kernels.take(x, idx, out, outer, n, idx.size, inner)
-
-
-def _take_transpose_cpu(g: Any, idx: Any, *, out: Any, axis: int, size: int) -> None:
-    outer, n, inner = _spans(out.shape, axis)
-    kernels.take_transpose(g, idx, out, outer, n, idx.size, inner)
-
+_take_cpu, _take_step = cpu_index.take()
+_take_transpose_cpu, _take_transpose_step = cpu_index.take_transpose()
 
 take: Primitive = primitive(
     "take",
     abstract=_take_abstract,
     spec=meaning("take"),
     cpu=_take_cpu,
+    step=_take_step,
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda g, y, x, idx, *, axis: take_transpose(g, idx, axis=axis, size=x.shape[axis]), NONDIFF),
@@ -127,6 +112,7 @@ take_transpose: Primitive = primitive(
     abstract=_take_transpose_abstract,
     spec=meaning("take_transpose"),
     cpu=_take_transpose_cpu,
+    step=_take_transpose_step,
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda h, y, g, idx, *, axis, size: take(h, idx, axis=axis), NONDIFF),

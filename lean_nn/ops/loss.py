@@ -5,13 +5,10 @@ pick(x, idx) is `gather` that reads 0 where the index is `ignore`; unpick, its t
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
-
+from lean_nn.backend import cpu_index
 from lean_nn.ops.broadcast import check_axes
 from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, primitive
 from lean_nn.spec import loss as spec
-from lean_nn_c import index as kernels
 
 Shape = tuple[int, ...]
 
@@ -38,25 +35,15 @@ def _unpick_abstract(g: Aval, idx: Aval, *, axis: int, size: int, ignore: int) -
     return Aval((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
 
 
-def _spans(shape: Shape, axis: int) -> tuple[int, int]:
-    return prod(shape[:axis]), prod(shape[axis + 1 :])
-
-
-def _pick_cpu(x: Any, idx: Any, *, out: Any, axis: int, ignore: int) -> None:
-    outer, inner = _spans(x.shape, axis)
-    kernels.gather(x, idx, out, outer, x.shape[axis], idx.shape[axis], inner, ignore)
-
-
-def _unpick_cpu(g: Any, idx: Any, *, out: Any, axis: int, size: int, ignore: int) -> None:
-    outer, inner = _spans(g.shape, axis)
-    kernels.scatter_add(g, idx, out, outer, size, g.shape[axis], inner, ignore)
-
+_pick_cpu, _pick_step = cpu_index.gather("pick")
+_unpick_cpu, _unpick_step = cpu_index.scatter_add("unpick")
 
 pick: Primitive = primitive(
     "pick",
     abstract=_pick_abstract,
     spec=spec.pick,
     cpu=_pick_cpu,
+    step=_pick_step,
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda g, y, x, idx, *, axis, ignore: unpick(g, idx, axis=axis, size=x.shape[axis], ignore=ignore), NONDIFF),
@@ -68,6 +55,7 @@ unpick: Primitive = primitive(
     abstract=_unpick_abstract,
     spec=spec.unpick,
     cpu=_unpick_cpu,
+    step=_unpick_step,
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda h, y, g, idx, *, axis, size, ignore: pick(h, idx, axis=axis, ignore=ignore), NONDIFF),

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.backend import cpu_reduce
 from lean_nn.convert import zeros_like
 from lean_nn.ops.broadcast import broadcast_to, check_axes, without
 from lean_nn.ops.broadcast import sum as total
@@ -29,31 +30,19 @@ from lean_nn.primitive import (
     meaning,
     primitive,
 )
-from lean_nn_c import reduce as kernels
 
 Shape = tuple[int, ...]
 
 
-def spans(shape: Shape, axes: Shape) -> tuple[int, int, int] | None:
-    """(A, G, B): the array as groups G between reduced axes A and B; None where the kept axes are not adjacent."""
-    kept = [a for a in range(len(shape)) if a not in axes and shape[a] != 1]
-    if not kept:
-        return 1, 1, prod(shape)
-    first, last = kept[0], kept[-1] + 1
-    if any(a in axes and shape[a] != 1 for a in range(first, last)):
-        return None
-    return prod(shape[:first]), prod(shape[first:last]), prod(shape[last:])
-
-
 def spans_of(shape: Shape, axes: Shape) -> tuple[int, int, int]:
-    found = spans(shape, axes)
+    found = cpu_reduce.groups(shape, axes)
     return found if found is not None else (0, 0, 0)  # `abstract` has refused that
 
 
 def group_of(op: str, x: Aval, axes: Shape) -> Aval:
     """What is known of the statistics of x."""
     check_axes(op, x.shape, axes)
-    if spans(x.shape, axes) is None:
+    if cpu_reduce.groups(x.shape, axes) is None:
         raise ValueError(f"{op}: the kept axes are adjacent; got axes {axes} of shape {x.shape}; transpose it first")
     return Aval(without(x.shape, axes, True), x.dtype)
 
@@ -109,15 +98,14 @@ def _standardize_abstract(x: Aval, *, axes: Shape, eps: float) -> tuple[Aval, Av
     return x, group, group
 
 
-def _standardize_cpu(x: Any, *, out: tuple[Any, Any, Any], axes: Shape, eps: float) -> None:
-    kernels.standardize(x, None, None, *out, *spans_of(x.shape, axes), eps)
-
+_standardize_cpu, _standardize_step = cpu_reduce.standard("standardize", "x", "y first second")
 
 standardize: Primitive = primitive(
     "standardize",
     abstract=_standardize_abstract,
     spec=meaning("standardize"),
     cpu=_standardize_cpu,
+    step=_standardize_step,
     jvp=(lambda t, y, x, *, axes, eps: standardize_tangent(t, y[0], y[2], axes=axes),),
     vjp=(lambda g, y, x, *, axes, eps: standardize_transpose(*g, y[0], y[2], axes=axes),),
     differentiable_out=(True, True, True),
@@ -153,8 +141,7 @@ def _tangent_abstract(t: Aval, z: Aval, rstd: Aval, *, axes: Shape) -> tuple[Ava
     return t, group, group
 
 
-def _tangent_cpu(t: Any, z: Any, rstd: Any, *, out: tuple[Any, Any, Any], axes: Shape) -> None:
-    kernels.standardize_slope(t, z, None, rstd, None, None, None, *out, True, *spans_of(t.shape, axes))
+_tangent_cpu, _tangent_step = cpu_reduce.standard("standardize_tangent", "t x rstd", "y first second", tangents=True)
 
 
 def tangent_in_z(s: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, None, Any]:
@@ -183,6 +170,7 @@ standardize_tangent: Primitive = primitive(
     abstract=_tangent_abstract,
     spec=meaning("standardize_tangent"),
     cpu=_tangent_cpu,
+    step=_tangent_step,
     linear=(0,),
     jvp=(None, tangent_in_z, tangent_in_r),
     vjp=(
@@ -207,9 +195,7 @@ def _transpose_abstract(g: Aval, g_mean: Aval, g_rstd: Aval, z: Aval, rstd: Aval
     return g
 
 
-def _transpose_cpu(g: Any, g_mean: Any, g_rstd: Any, z: Any, rstd: Any, *, out: Any, axes: Shape) -> None:
-    sizes = spans_of(g.shape, axes)
-    kernels.standardize_slope(g, z, None, rstd, None, g_mean, g_rstd, out, None, None, False, *sizes)
+_transpose_cpu, _transpose_step = cpu_reduce.standard("standardize_transpose", "t g_mean g_rstd x rstd", "y")
 
 
 def _transpose_in_g(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
@@ -252,6 +238,7 @@ standardize_transpose: Primitive = primitive(
     abstract=_transpose_abstract,
     spec=meaning("standardize_transpose"),
     cpu=_transpose_cpu,
+    step=_transpose_step,
     jvp=(_transpose_in_g, transpose_in_mean, transpose_in_rstd, transpose_in_z, transpose_in_r),
     vjp=(
         lambda h, y, g, gm, gr, z, r, *, axes: standardize_tangent(h, z, r, axes=axes)[0],

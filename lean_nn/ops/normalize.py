@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.backend import cpu_reduce
 from lean_nn.convert import zeros_like
 from lean_nn.ops import norm
 from lean_nn.ops.broadcast import broadcast_to
 from lean_nn.ops.broadcast import sum as total
 from lean_nn.ops.elementwise import add, mul, neg, sub
-from lean_nn.ops.norm import Shape, mean_of, spans_of, standardize_tangent, standardize_transpose
+from lean_nn.ops.norm import Shape, mean_of, standardize_tangent, standardize_transpose
 from lean_nn.primitive import Aval, Joint, Primitive, Within, check_same_float, meaning, primitive
-from lean_nn_c import reduce as kernels
 
 Triple = tuple[Any, Any, Any]
 
@@ -80,8 +80,7 @@ def _normalize_abstract(x: Aval, w: Aval, b: Aval, *, axes: Shape, eps: float) -
     return x, group, group
 
 
-def _normalize_cpu(x: Any, w: Any, b: Any, *, out: Triple, axes: Shape, eps: float) -> None:
-    kernels.standardize(x, w, b, *out, *spans_of(x.shape, axes), eps)
+_normalize_cpu, _normalize_step = cpu_reduce.standard("normalize", "x w b", "y first second")
 
 
 def _normalize_push(tangents: Triple, y: Triple, x: Any, w: Any, b: Any, *, axes: Shape, eps: float) -> Any:
@@ -107,6 +106,7 @@ normalize: Primitive = primitive(
     abstract=_normalize_abstract,
     spec=meaning("normalize"),
     cpu=_normalize_cpu,
+    step=_normalize_step,
     jvp=Joint(_normalize_push),
     vjp=Joint(_normalize_pull),
     differentiable_out=(True, True, True),
@@ -125,8 +125,9 @@ def _tangent_abstract(t: Aval, x: Aval, w: Aval, mean: Aval, rstd: Aval, *, axes
     return x, group, group
 
 
-def _tangent_cpu(t: Any, x: Any, w: Any, mean: Any, rstd: Any, *, out: Triple, axes: Shape) -> None:
-    kernels.standardize_slope(t, x, mean, rstd, w, None, None, *out, True, *spans_of(x.shape, axes))
+_tangent_cpu, _tangent_step = cpu_reduce.standard(
+    "normalize_tangent", "t x w mean rstd", "y first second", tangents=True
+)
 
 
 def _tangent_by_z(dz: Any, t: Any, x: Any, w: Any, mean: Any, r: Any, axes: Shape) -> tuple[Any, None, Any]:
@@ -160,6 +161,7 @@ normalize_tangent: Primitive = primitive(
     abstract=_tangent_abstract,
     spec=meaning("normalize_tangent"),
     cpu=_tangent_cpu,
+    step=_tangent_step,
     linear=(0,),
     jvp=(
         None,
@@ -192,12 +194,9 @@ def _transpose_abstract(
     return x, group, group
 
 
-def _transpose_cpu(
-    g: Any, g_mean: Any, g_rstd: Any, x: Any, w: Any, mean: Any, rstd: Any, *, out: Triple, axes: Shape
-) -> None:
-    x_bar, w_bar, b_bar = out
-    sizes = spans_of(x.shape, axes)
-    kernels.standardize_slope(g, x, mean, rstd, w, g_mean, g_rstd, x_bar, b_bar, w_bar, False, *sizes)
+_transpose_cpu, _transpose_step = cpu_reduce.standard(
+    "normalize_transpose", "t g_mean g_rstd x w mean rstd", "y second first"
+)
 
 
 Rest = tuple[Any, ...]  # g, ḡ_μ, ḡ_r, x, w, μ, r
@@ -270,6 +269,7 @@ normalize_transpose: Primitive = primitive(
     abstract=_transpose_abstract,
     spec=meaning("normalize_transpose"),
     cpu=_transpose_cpu,
+    step=_transpose_step,
     jvp=(
         _transpose_in_g,
         _transpose_in_mean_cotangent,

@@ -10,49 +10,44 @@ An update has no derivative rules: differentiating through a training step is an
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import sqrt
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from lean_nn.backend.cpu import STEPS
+from lean_nn.backend.cpu_reduce import FLOAT64
 from lean_nn.device import CPU, common_device
 from lean_nn.primitive import OBJECT, Aval, Primitive, Within, check_float, check_same_float, evaluate, primitive
 from lean_nn.spec.optim import ELEMENTS, update
 from lean_nn.spec.rounded import Rounded
 from lean_nn_c import elementwise as kernels
+from lean_nn_c.step import Step
 
 Numbers = tuple[float, ...]
 
-# --- the numbers of a rule, in the kernels' order (lean_nn_c/elementwise_update.h), worked out in double ---
+# --- the numbers of a family of rules, in the order of `numbers_of` in lean_nn_c/elementwise.pyx ---
 
 
-def _plain(lr: float, step: float, *, weight_decay: float, maximize: bool) -> Numbers:
-    return lr, weight_decay, -1.0 if maximize else 1.0
+def _plain(*, weight_decay: float, maximize: bool) -> Numbers:
+    return weight_decay, -1.0 if maximize else 1.0
 
 
-def _momentum(
-    lr: float, step: float, *, momentum: float, dampening: float, nesterov: bool, **common: Any
-) -> Numbers:
-    return *_plain(lr, step, **common), momentum, 1.0 if step == 1 else 1.0 - dampening, float(nesterov)
+def _momentum(*, momentum: float, dampening: float, nesterov: bool, **common: Any) -> Numbers:
+    return *_plain(**common), momentum, dampening, float(nesterov)
 
 
-def _adam(
-    lr: float, step: float, *, betas: tuple[float, float], eps: float, weight_decay: float, decoupled: bool, maximize: bool
-) -> Numbers:
-    rate, scale = lr / (1.0 - betas[0] ** step), 1.0 / sqrt(1.0 - betas[1] ** step)
-    shrink = 1.0 - lr * weight_decay if decoupled else 1.0
-    common = _plain(rate, step, weight_decay=0.0 if decoupled else weight_decay, maximize=maximize)
-    return *common, shrink, 1.0 - betas[0], betas[1], 1.0 - betas[1], scale, eps
+def _adam(*, betas: tuple[float, float], eps: float, decoupled: bool, **common: Any) -> Numbers:
+    return *_plain(**common), *betas, eps, float(decoupled)
 
 
-def _rmsprop(
-    lr: float, step: float, *, alpha: float, eps: float, momentum: float = 0.0, **common: Any
-) -> Numbers:
-    return *_plain(lr, step, **common), alpha, 1.0 - alpha, eps, momentum
+def _rmsprop(*, alpha: float, eps: float, momentum: float = 0.0, **common: Any) -> Numbers:
+    return *_plain(**common), alpha, eps, momentum
 
 
-def _adagrad(lr: float, step: float, *, lr_decay: float, eps: float, **common: Any) -> Numbers:
-    return *_plain(lr / (1.0 + (step - 1.0) * lr_decay), step, **common), eps
+def _adagrad(*, lr_decay: float, eps: float, **common: Any) -> Numbers:
+    return *_plain(**common), eps, lr_decay
 
 
 # --- the records ---
@@ -87,7 +82,7 @@ def _bound(name: str) -> Callable[..., Any]:
 
 
 def _rule(name: str, slots: int, numbers: Callable[..., Numbers]) -> Primitive:
-    op, kernel = f"{name}_update", kernels.update[name]
+    op, family = f"{name}_update", numbers.__name__[1:]
 
     def abstract(*avals: Aval, **params: Any) -> Any:
         outs = _abstract(op, *avals, slots=slots)
@@ -97,18 +92,28 @@ def _rule(name: str, slots: int, numbers: Callable[..., Numbers]) -> Primitive:
         outs = update(name, *arrays, **params)
         return outs if slots else outs[0]
 
+    @lru_cache(STEPS)
+    def made(wide: bool, n: int, wide_rate: bool, wide_count: bool, params: tuple[tuple[str, Any], ...]) -> Step:
+        given = tuple(map(float, numbers(**dict(params))))
+        return kernels.update_step(name, wide, n, wide_rate, wide_count, family, given)
+
     def cpu(*arrays: Any, out: Any, **params: Any) -> None:
-        *full, lr, step = arrays
-        kernel(tuple(full), out if slots else (out,), numbers(lr.item(), step.item(), **params))
+        p, lr, count = arrays[0], arrays[-2], arrays[-1]
+        wide, wide_rate, wide_count = p.dtype == FLOAT64, lr.dtype == FLOAT64, count.dtype == FLOAT64
+        made(wide, p.size, wide_rate, wide_count, tuple(params.items()))(*arrays, *(out if slots else (out,)))
+
+    def step(*avals: Aval, out: tuple[Aval, ...], **params: Any) -> Step:
+        wide, wide_rate, wide_count = (aval.dtype == FLOAT64 for aval in (avals[0], avals[-2], avals[-1]))
+        return made(wide, prod(avals[0].shape), wide_rate, wide_count, tuple(params.items()))
 
     def cuda(*arrays: Any, out: Any, **params: Any) -> None:
         from lean_nn.backend.cuda import optim as formulas  # CuPy is there: its arrays have come this far
 
-        *full, lr, step = arrays
-        formulas.update(name, tuple(full), out if slots else (out,), numbers(lr.item(), step.item(), **params))
+        *full, lr, count = arrays
+        formulas.update(name, tuple(full), out if slots else (out,), kernels.update_numbers(family, numbers(**params), lr.item(), count.item()))
 
-    return primitive(op, abstract=abstract, spec=spec, cpu=cpu, cuda=cuda, differentiable_out=(True,) * (slots + 1),
-                     accuracy=Within(_bound(name)), pointwise=())  # fmt: skip
+    return primitive(op, abstract=abstract, spec=spec, cpu=cpu, cuda=cuda, step=step,
+                     differentiable_out=(True,) * (slots + 1), accuracy=Within(_bound(name)), pointwise=())  # fmt: skip
 
 
 sgd: Primitive = _rule("sgd", 0, _plain)

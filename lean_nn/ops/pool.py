@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn import spec
-from lean_nn.backend import cpu_pool
+from lean_nn.backend import cpu_index, cpu_pool
 from lean_nn.primitive import NONDIFF, Aval, Exact, Gamma, Primitive, check_float, check_index, meaning, primitive
 from lean_nn.spec.geometry import bad, check_divisor, check_elements, check_same_shape
 from lean_nn.window import CACHED, Bins, Window
@@ -109,11 +109,15 @@ max_pool_value: Primitive = primitive(
     accuracy=Exact(),
 )
 
+_gather_cpu, _gather_step = cpu_index.gather_at()
+_scatter_cpu, _scatter_step = cpu_index.scatter_add_at()
+
 gather_at: Primitive = primitive(
     "gather_at",
     abstract=_gather_abstract,
     spec=meaning("gather_at"),
-    cpu=cpu_pool.gather_at,
+    cpu=_gather_cpu,
+    step=_gather_step,
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda g, y, x, idx: scatter_add_at(g, idx, spatial=x.shape[2:]), NONDIFF),
@@ -124,7 +128,8 @@ scatter_add_at: Primitive = primitive(
     "scatter_add_at",
     abstract=_scatter_abstract,
     spec=_scatter_spec,
-    cpu=cpu_pool.scatter_add_at,
+    cpu=_scatter_cpu,
+    step=_scatter_step,
     linear=(0,),
     jvp=(None, NONDIFF),
     vjp=(lambda h, y, y_bar, idx, *, spatial, window=None: gather_at(h, idx), NONDIFF),

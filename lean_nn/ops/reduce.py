@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
 
+from lean_nn.backend import cpu_reduce
 from lean_nn.ops.broadcast import check_axes, without
 from lean_nn.ops.broadcast import sum as total
 from lean_nn.ops.elementwise import exp, mul, sub
@@ -18,14 +18,8 @@ from lean_nn.ops.indexing import gather, scatter_add
 from lean_nn.ops.shape import reshape
 from lean_nn.primitive import Aval, Exact, Primitive, Within, check_float, meaning, primitive
 from lean_nn.spec.geometry import bad
-from lean_nn_c import reduce as kernels
 
 Shape = tuple[int, ...]
-
-
-def _spans(shape: Shape, axis: int) -> tuple[int, int, int]:
-    """(outer, n, inner): the array as lines of n."""
-    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
 
 def _check_line(op: str, x: Aval, axis: int) -> None:
@@ -53,17 +47,15 @@ def _extreme(name: str, least: bool) -> Primitive:
         shape = without(x.shape, (axis,), False)
         return Aval(shape, x.dtype), Aval(shape, np.dtype(np.int64))
 
-    def cpu(x: Any, *, out: tuple[Any, Any], axis: int) -> None:
-        kernels.extreme(x, *out, *_spans(x.shape, axis), least)
-
     def tangent(t: Any, y: Any, x: Any, *, axis: int) -> tuple[Any, None]:
         return reshape(gather(t, _kept(y[1], x, axis), axis=axis), shape=y[1].shape), None
 
     def cotangent(g: Any, y: Any, x: Any, *, axis: int) -> Any:
         return scatter_add(_kept(g[0], x, axis), _kept(y[1], x, axis), axis=axis, size=x.shape[axis])
 
+    cpu, step = cpu_reduce.extreme(name, least)
     return primitive(
-        name, abstract=abstract, spec=meaning(name), cpu=cpu, jvp=(tangent,), vjp=(cotangent,),
+        name, abstract=abstract, spec=meaning(name), cpu=cpu, step=step, jvp=(tangent,), vjp=(cotangent,),
         differentiable_out=(True, False), saves_output=True, accuracy=Exact(),
     )  # fmt: skip
 
@@ -121,11 +113,16 @@ def _line_abstract(name: str) -> Any:
     return abstract
 
 
+_logsumexp_cpu, _logsumexp_step = cpu_reduce.soft("logsumexp")
+_softmax_cpu, _softmax_step = cpu_reduce.soft("softmax")
+_log_softmax_cpu, _log_softmax_step = cpu_reduce.soft("log_softmax")
+
 logsumexp: Primitive = primitive(
     "logsumexp",
     abstract=_logsumexp_abstract,
     spec=meaning("logsumexp"),
-    cpu=lambda x, *, out, axis: kernels.logsumexp(x, out, *_spans(x.shape, axis)),
+    cpu=_logsumexp_cpu,
+    step=_logsumexp_step,
     jvp=(lambda t, y, x, *, axis: total(mul(t, softmax(x, axis=axis)), axes=(axis,), keepdims=False),),
     vjp=(lambda g, y, x, *, axis: mul(_kept(g, x, axis), softmax(x, axis=axis)),),
     accuracy=Within(_logsumexp_bound),
@@ -141,7 +138,8 @@ softmax: Primitive = primitive(
     "softmax",
     abstract=_line_abstract("softmax"),
     spec=meaning("softmax"),
-    cpu=lambda x, *, out, axis: kernels.softmax(x, out, *_spans(x.shape, axis)),
+    cpu=_softmax_cpu,
+    step=_softmax_step,
     jvp=(_softmax_rule,),
     vjp=(_softmax_rule,),
     saves_output=True,
@@ -152,7 +150,8 @@ log_softmax: Primitive = primitive(
     "log_softmax",
     abstract=_line_abstract("log_softmax"),
     spec=meaning("log_softmax"),
-    cpu=lambda x, *, out, axis: kernels.log_softmax(x, out, *_spans(x.shape, axis)),
+    cpu=_log_softmax_cpu,
+    step=_log_softmax_step,
     jvp=(lambda t, y, x, *, axis: sub(t, _sum_along(mul(exp(y), t), axis)),),
     vjp=(lambda g, y, x, *, axis: sub(g, mul(exp(y), _sum_along(g, axis))),),
     saves_output=True,

@@ -115,11 +115,16 @@ def _scatter_bound(u: float, g: Any, x: Any, beta: Any, *, window: Window | Bins
     return _gamma(u, n) * sums.astype(float)
 
 
+_smooth_cpu, _smooth_step = cpu_pool.smooth("smooth_max_pool", 0)
+_gather_cpu, _gather_step = cpu_pool.smooth("smooth_gather", 1)
+_scatter_cpu, _scatter_step = cpu_pool.smooth("smooth_scatter", 1)
+
 smooth_max_pool: Primitive = primitive(
     "smooth_max_pool",
     abstract=_smooth_abstract,
     spec=meaning("smooth_max_pool"),
-    cpu=cpu_pool.smooth_max_pool,
+    cpu=_smooth_cpu,
+    step=_smooth_step,
     jvp=(
         lambda t, y, x, beta, *, window: smooth_gather(t, x, beta, window=window),
         lambda t, y, x, beta, *, window: mul(t, _slope(y, x, beta, window)),
@@ -136,7 +141,8 @@ smooth_gather: Primitive = primitive(
     "smooth_gather",
     abstract=_gather_abstract,
     spec=meaning("smooth_gather"),
-    cpu=cpu_pool.smooth_gather,
+    cpu=_gather_cpu,
+    step=_gather_step,
     linear=(0,),
     jvp=(
         None,
@@ -156,7 +162,8 @@ smooth_scatter: Primitive = primitive(
     "smooth_scatter",
     abstract=_scatter_abstract,
     spec=meaning("smooth_scatter"),
-    cpu=cpu_pool.smooth_scatter,
+    cpu=_scatter_cpu,
+    step=_scatter_step,
     linear=(0,),
     jvp=(
         None,

@@ -200,8 +200,13 @@ def check_beta(op: str, beta: object) -> None:
     """β is a finite number other than 0 (for scalars that can be compared and subtracted)."""
     zero = beta - beta  # type: ignore[operator]
     if zero != zero or beta == zero:  # inf − inf and NaN − NaN are NaN
-        remedy = "use beta > 0 for a smooth maximum, beta < 0 for a smooth minimum"
-        raise bad(op, "beta must be finite and not 0", beta, remedy)
+        raise refused_beta(op, beta)
+
+
+def refused_beta(op: str, beta: object) -> ValueError:
+    """The error for a β that is none."""
+    remedy = "use beta > 0 for a smooth maximum, beta < 0 for a smooth minimum"
+    return bad(op, "beta must be finite and not 0", beta, remedy)
 
 
 def check_divisor(op: str, divisor: object) -> None:

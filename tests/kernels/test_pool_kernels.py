@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lean_nn.window import Bins, Window, strided
-from lean_nn_c import pool, pool_average, pool_smooth, threads
+from lean_nn_c import index, pool, pool_average, pool_smooth, threads
 
 DTYPES = [np.float32, np.float64]
 PADDED, REAL, GIVEN = 0, 1, 2
@@ -101,9 +101,17 @@ def run_spread(y_bar, w, spatial, kind=PADDED, given=1.0):
     return x_bar
 
 
-def run_smooth(kernel, shape, dtype, w, spatial, beta, *arrays):
-    out = np.full(shape, 7, dtype)
-    kernel(*(a.reshape(-1) for a in arrays), out.reshape(-1), *w.packed(spatial), beta)
+def run_smooth(name, shape, dtype, w, spatial, beta, *arrays):
+    out, windows = np.full(shape, 7, dtype), math.prod(w.out_spatial(spatial)) * shape[0]
+    cells = math.prod(spatial) * shape[0]
+    step = pool_smooth.smooth_step(name, dtype == np.float64, cells, windows, *w.packed(spatial), lambda *_: ValueError("beta"))
+    step(*arrays, np.array(beta, dtype), out)
+    return out
+
+
+def run_at(name, data, idx, out):
+    planes, cells = (out if name == "scatter_add_at" else data).shape
+    index.index_step(name, name, data.dtype == np.float64, planes, cells, idx.shape[1], 1)(data, idx, out)
     return out
 
 
@@ -228,11 +236,11 @@ def test_smooth_kernels_equal_the_loops(dtype, geometry, seed, beta):
             y[plane, p], gathered[plane, p] = value, weights @ t[plane, flat]
             scattered[plane, flat] += weights * g[plane, p]
     tolerance = {"rtol": 8 * np.finfo(dtype).eps, "atol": 60 * np.finfo(dtype).eps}
-    got = run_smooth(pool_smooth.smooth_max_pool, g.shape, dtype, w, spatial, beta, x)
+    got = run_smooth("smooth_max_pool", g.shape, dtype, w, spatial, beta, x)
     np.testing.assert_allclose(got, y, **tolerance)
-    got = run_smooth(pool_smooth.smooth_gather, g.shape, dtype, w, spatial, beta, t, x)
+    got = run_smooth("smooth_gather", g.shape, dtype, w, spatial, beta, t, x)
     np.testing.assert_allclose(got, gathered, **tolerance)
-    got = run_smooth(pool_smooth.smooth_scatter, x.shape, dtype, w, spatial, beta, g, x)
+    got = run_smooth("smooth_scatter", x.shape, dtype, w, spatial, beta, g, x)
     np.testing.assert_allclose(got, scattered, **tolerance)
 
 
@@ -241,10 +249,10 @@ def test_smooth_kernels_equal_the_loops(dtype, geometry, seed, beta):
 def test_extreme_beta_and_values_stay_finite(dtype, beta):
     x = np.array([[1e20, -1e20, 1e20, 0, -1e20, -1e20, 3, 3]], dtype)
     w = strided("p", 1, 2)
-    y = run_smooth(pool_smooth.smooth_max_pool, (1, 4), dtype, w, (8,), beta, x)
+    y = run_smooth("smooth_max_pool", (1, 4), dtype, w, (8,), beta, x)
     best = np.max if beta > 0 else np.min
     np.testing.assert_array_equal(y, best(x.reshape(1, 4, 2), axis=2))
-    weights = run_smooth(pool_smooth.smooth_scatter, (1, 8), dtype, w, (8,), beta, np.ones((1, 4), dtype), x)
+    weights = run_smooth("smooth_scatter", (1, 8), dtype, w, (8,), beta, np.ones((1, 4), dtype), x)
     expected = [1, 0, 1, 0, 0.5, 0.5, 0.5, 0.5] if beta > 0 else [0, 1, 0, 1, 0.5, 0.5, 0.5, 0.5]
     np.testing.assert_array_equal(weights[0], expected)
 
@@ -252,7 +260,7 @@ def test_extreme_beta_and_values_stay_finite(dtype, beta):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_smooth_maximum_of_infinities_is_the_limit(dtype):
     x = np.array([[np.inf, 1, -np.inf, -np.inf, np.nan, 1, np.inf, np.inf]], dtype)
-    y = run_smooth(pool_smooth.smooth_max_pool, (1, 4), dtype, strided("p", 1, 2), (8,), 2.0, x)
+    y = run_smooth("smooth_max_pool", (1, 4), dtype, strided("p", 1, 2), (8,), 2.0, x)
     np.testing.assert_array_equal(y, [[np.inf, -np.inf, np.nan, np.inf]])
 
 
@@ -318,9 +326,9 @@ def test_gather_and_scatter_are_adjoint_and_skip_empty_windows(dtype):
     rng = np.random.default_rng(0)
     x, idx = rng.integers(-9, 9, (3, 11)).astype(dtype), rng.integers(-1, 11, (3, 7))
     y, back = np.empty((3, 7), dtype), np.empty((3, 11), dtype)
-    pool.gather_at(x.reshape(-1), idx.reshape(-1), y.reshape(-1), 3)
+    run_at("gather_at", x, idx, y)
     np.testing.assert_array_equal(y, np.where(idx < 0, 0, np.take_along_axis(x, idx, 1)))
-    pool.scatter_add_at(y.reshape(-1), idx.reshape(-1), back.reshape(-1), 3)
+    run_at("scatter_add_at", y, idx, back)
     expected = np.zeros((3, 12))
     for plane in range(3):
         np.add.at(expected[plane], idx[plane], y[plane])
@@ -329,20 +337,29 @@ def test_gather_and_scatter_are_adjoint_and_skip_empty_windows(dtype):
 
 @pytest.mark.parametrize("wrong", [11, -2, 2**62, -(2**63)])
 def test_indices_outside_the_plane_are_refused(wrong):
-    x, y, idx = np.zeros(11), np.zeros(2), np.array([0, wrong])
-    for kernel, arrays in [(pool.gather_at, (x, idx, y)), (pool.scatter_add_at, (y, idx, x))]:
-        words = f"{kernel.__name__}: indices must be in [-1, 11); got [{min(idx)}, {max(idx)}]; use this input's"
+    x, y, idx = np.zeros((1, 11)), np.zeros((1, 2)), np.array([[0, wrong]])
+    for name, arrays in [("gather_at", (x, idx, y)), ("scatter_add_at", (y, idx, x))]:
+        words = f"{name}: indices must be in [-1, 11); got [{idx.min()}, {idx.max()}]; use this input's"
         with pytest.raises(IndexError, match=re.escape(words)):
-            kernel(*arrays, 1)
+            run_at(name, *arrays)
 
 
 def test_scatter_into_nothing():
-    none, nobody = np.empty(0), np.full(3, -1)
-    pool.scatter_add_at(np.ones(3), nobody, none, 1)
-    pool.gather_at(none, nobody, out := np.ones(3), 1)
-    assert out.tolist() == [0, 0, 0]
+    none, nobody = np.empty((1, 0)), np.full((1, 3), -1)
+    run_at("scatter_add_at", np.ones((1, 3)), nobody, none)
+    assert run_at("gather_at", none, nobody, np.ones((1, 3))).tolist() == [[0, 0, 0]]
     with pytest.raises(IndexError):
-        pool.scatter_add_at(np.ones(3), np.zeros(3, np.int64), none, 1)
+        run_at("scatter_add_at", np.ones((1, 3)), np.zeros((1, 3), np.int64), none)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("beta", [0.0, -0.0, np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("name", pool_smooth.NAMES)
+def test_a_beta_that_is_none_is_refused(dtype, beta, name):
+    cells, windows = np.ones((1, 8), dtype), np.ones((1, 4), dtype)
+    arrays = {"smooth_max_pool": (cells,), "smooth_gather": (cells, cells), "smooth_scatter": (windows, cells)}[name]
+    with pytest.raises(ValueError, match="beta"):
+        run_smooth(name, (1, 8) if name == "smooth_scatter" else (1, 4), dtype, strided("p", 1, 2), (8,), beta, *arrays)
 
 
 # --- promises that hold for every kernel ---
@@ -357,15 +374,15 @@ def every_kernel(w, spatial, planes, dtype, seed=0):
     before = x.tobytes(), g.tobytes()
     y, idx = run_max(x, w, spatial)
     gathered, scattered = np.empty_like(y), np.empty(x.shape, dtype)
-    pool.gather_at(x.reshape(-1), idx.reshape(-1), gathered.reshape(-1), planes)
-    pool.scatter_add_at(g.reshape(-1), idx.reshape(-1), scattered.reshape(-1), planes)
+    run_at("gather_at", x, idx, gathered)
+    run_at("scatter_add_at", g, idx, scattered)
     np.testing.assert_array_equal(gathered, y)
     results = [
         y, idx, scattered,
         run_average(x, w, spatial), run_spread(g, w, spatial),
-        run_smooth(pool_smooth.smooth_max_pool, g.shape, dtype, w, spatial, 2.0, x),
-        run_smooth(pool_smooth.smooth_gather, g.shape, dtype, w, spatial, 2.0, x, x),
-        run_smooth(pool_smooth.smooth_scatter, x.shape, dtype, w, spatial, 2.0, g, x),
+        run_smooth("smooth_max_pool", g.shape, dtype, w, spatial, 2.0, x),
+        run_smooth("smooth_gather", g.shape, dtype, w, spatial, 2.0, x, x),
+        run_smooth("smooth_scatter", x.shape, dtype, w, spatial, 2.0, g, x),
     ]
     assert before == (x.tobytes(), g.tobytes())
     return [r.tobytes() for r in results]
@@ -402,9 +419,9 @@ def test_empty_batches_and_empty_axes(dtype):
     assert y.tolist() == [[0] * 4] * 2 and idx.tolist() == [[-1] * 4] * 2
     assert run_average(x, w, (0, 3)).tolist() == [[0] * 4] * 2
     assert run_spread(y, w, (0, 3)).shape == (2, 0)
-    smooth = run_smooth(pool_smooth.smooth_max_pool, (2, 4), dtype, w, (0, 3), 1.0, x)
+    smooth = run_smooth("smooth_max_pool", (2, 4), dtype, w, (0, 3), 1.0, x)
     np.testing.assert_allclose(smooth, math.log(4), rtol=1e-6)
-    gathered = run_smooth(pool_smooth.smooth_gather, (2, 4), dtype, w, (0, 3), 1.0, x, x)
+    gathered = run_smooth("smooth_gather", (2, 4), dtype, w, (0, 3), 1.0, x, x)
     assert gathered.tolist() == [[0] * 4] * 2
 
 

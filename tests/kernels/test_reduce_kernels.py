@@ -16,6 +16,10 @@ few = st.integers(0, 5)
 many = st.one_of(st.integers(1, 5), st.sampled_from([63, 64, 65, 130]))
 
 
+def total(x, out, axes):
+    reduce.sum_step(x.dtype == np.float64, x.shape, axes)(x, out)
+
+
 def values(shape, dtype, seed=0):
     return (np.random.default_rng(seed).standard_normal(shape) * 3).astype(dtype)
 
@@ -49,7 +53,7 @@ def on_threads(run):
 def test_sum_of_the_middle_axis(outer, n, inner, dtype):
     x = values((outer, n if inner < 10 else min(n, 1000), inner), dtype)
     out = np.full((outer, inner), np.nan, dtype)
-    reduce.sum(x, out, (1,))
+    total(x, out, (1,))
     wide = x.astype(np.longdouble)
     bound = gamma(reduce.roundings(x.shape[1]), dtype) * np.abs(wide).sum(1)
     assert (np.abs(out - wide.sum(1)) <= bound).all()
@@ -62,7 +66,7 @@ def test_sum_over_any_axes(shape, data):
     x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float64)
     want = x.sum(axis=axes)
     out = np.full(want.shape, np.nan)
-    reduce.sum(x, out, axes)
+    total(x, out, axes)
     np.testing.assert_array_equal(out, want)
 
 
@@ -84,7 +88,7 @@ def test_sum_has_the_same_bits_on_any_threads(shape, axes, dtype):
 
     def run():
         out = np.empty([n for i, n in enumerate(shape) if i not in axes], dtype)
-        reduce.sum(x, out, axes)
+        total(x, out, axes)
         return (out,)
 
     (got,) = on_threads(run)
@@ -108,7 +112,7 @@ def test_sum_keeps_nan_and_infinity():
     x = np.ones((3, 1000), np.float32)
     x[0, 700], x[1, 3], x[2, 5], x[2, 6] = np.nan, np.inf, np.inf, -np.inf
     out = np.empty(3, np.float32)
-    reduce.sum(x, out, (1,))
+    total(x, out, (1,))
     np.testing.assert_array_equal(out, [np.nan, np.inf, np.nan])
 
 
@@ -118,7 +122,7 @@ def test_sum_keeps_nan_and_infinity():
 def extreme(x, least):
     outer, n, inner = x.shape
     y, idx = np.empty((outer, inner), x.dtype), np.empty((outer, inner), np.int64)
-    reduce.extreme(x, y, idx, outer, n, inner, least)
+    reduce.extreme_step("extreme", x.dtype == np.float64, outer, n, inner, least)(x, y, idx)
     return y, idx
 
 
@@ -150,7 +154,7 @@ def test_extreme_threads_and_refusal():
 def soft(name, x):
     outer, n, inner = x.shape
     out = np.empty((outer, inner) if name == "logsumexp" else x.shape, x.dtype)
-    getattr(reduce, name)(x, out, outer, n, inner)
+    reduce.soft_step(name, x.dtype == np.float64, outer, n, inner)(x, out)
     return out
 
 
@@ -215,24 +219,27 @@ def test_softmax_edges():
 # ------------------------------------------------------------------------------------------- standardise
 
 
+def standard(roles, outputs, sizes, *arrays, **options):
+    """A step of the family on arrays in the order of their roles."""
+    reduce.standard_step("standard", arrays[0].dtype == np.float64, tuple(roles.split()), outputs, *sizes, **options)(*arrays)
+
+
 def standardize(x, eps=1e-5):
-    A, G, B = x.shape
+    G = x.shape[1]
     z, mean, rstd = np.empty_like(x), np.empty(G, x.dtype), np.empty(G, x.dtype)
-    reduce.standardize(x, None, None, z, mean, rstd, A, G, B, eps)
+    standard("x y first second", 3, x.shape, x, z, mean, rstd, eps=eps)
     return z, mean, rstd
 
 
 def tangent(t, z, rstd):
-    A, G, B = t.shape
-    out = np.empty_like(t), np.empty(G, t.dtype), np.empty(G, t.dtype)
-    reduce.standardize_slope(t, z, None, rstd, None, None, None, *out, True, A, G, B)
+    out = np.empty_like(t), np.empty(t.shape[1], t.dtype), np.empty(t.shape[1], t.dtype)
+    standard("t x rstd y first second", 3, t.shape, t, z, rstd, *out, tangents=True)
     return out
 
 
 def transpose(g_z, g_mean, g_rstd, z, rstd):
-    A, G, B = g_z.shape
     out = np.empty_like(g_z)
-    reduce.standardize_slope(g_z, z, None, rstd, None, g_mean, g_rstd, out, None, None, False, A, G, B)
+    standard("t g_mean g_rstd x rstd y", 1, g_z.shape, g_z, g_mean, g_rstd, z, rstd, out)
     return out
 
 
@@ -280,17 +287,18 @@ def test_tangent_by_differences_and_transpose_by_adjoint(shape):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_factor_and_term_are_applied_in_the_same_pass(shape, dtype):
     """w·z + b, and the slope with x and mean in the place of z, against the plain ones."""
-    A, G, B = shape
+    G = shape[1]
     x, t = values(shape, dtype, 1) + dtype(3), values(shape, dtype, 2)
     w, b, g_mean, g_rstd = (values(G, dtype, seed) for seed in (3, 4, 5, 6))
     z, mean, rstd = standardize(x)
     y, mean2, rstd2 = np.empty_like(x), np.empty_like(mean), np.empty_like(rstd)
-    reduce.standardize(x, w, b, y, mean2, rstd2, A, G, B, 1e-5)
+    standard("x w b y first second", 3, shape, x, w, b, y, mean2, rstd2, eps=1e-5)
     assert (mean2 == mean).all() and (rstd2 == rstd).all()
     scale = 1e3 * np.finfo(dtype).eps
     np.testing.assert_allclose(y, z * w[:, None] + b[:, None], rtol=scale, atol=scale)
     wide, out, sums = t.astype(np.float64), np.empty_like(x), (np.empty_like(w), np.empty_like(w))
-    reduce.standardize_slope(t, x, mean, rstd, w, g_mean, g_rstd, out, *sums, False, A, G, B)
+    given = (t, g_mean, g_rstd, x, w, mean, rstd)
+    standard("t g_mean g_rstd x w mean rstd y first second", 3, shape, *given, out, *sums)
     np.testing.assert_allclose(sums[0], wide.sum((0, 2)), rtol=scale, atol=scale * 10)
     np.testing.assert_allclose(sums[1], (wide * z).sum((0, 2)), rtol=scale, atol=scale * 10)
     want = transpose(t * w[:, None], g_mean, g_rstd, z, rstd)
@@ -320,15 +328,36 @@ def test_standardize_threads():
 # ---------------------------------------------------------------------------------------------- refusals
 
 
+def test_groups_without_elements():
+    """Their statistics are not a number; nothing flows back."""
+    x, one = np.empty((2, 3, 0), np.float32), np.ones(3, np.float32)
+    assert np.isnan(standardize(x)[1:]).all()
+    assert np.isnan(tangent(x, x, one)[1:]).all()
+    sums = np.full(3, 7, np.float32), np.full(3, 7, np.float32)
+    standard("t x rstd y first second", 3, x.shape, x, x, one, x.copy(), *sums)
+    assert not np.any(sums)
+
+
+def test_scratch_of_a_sum_is_known():
+    """A long sum is cut into parts of 8192, whose sums are summed; what is left between the passes is scratch."""
+    assert reduce.sum_step(False, (8192,), (0,)).scratch(1) == 0
+    assert reduce.sum_step(False, (8193,), (0,)).scratch(7) == 2 * 4
+    assert reduce.sum_step(True, (3, 70, 5), (0, 2)).scratch(1) == 3 * 70 * 8
+    assert reduce.soft_step("softmax", False, 1, 2, 3).scratch(4) == 0
+
+
 def test_refusals():
     x = np.zeros((2, 3))
-    with pytest.raises(TypeError, match="float32 and float64"):
-        reduce.sum(x.astype(np.int64), np.zeros(2), (1,))
-    with pytest.raises(ValueError, match="2 elements are needed; got 3"):
-        reduce.sum(x, np.zeros(3), (1,))
+    with pytest.raises(ValueError, match="array 1 of sum has 16 bytes; got 24"):
+        total(x, np.zeros(3), (1,))
     with pytest.raises(ValueError, match="C-contiguous"):
-        reduce.sum(x.T, np.zeros(3), (1,))
-    with pytest.raises(TypeError, match="^kernel: float32 does not go with the other arrays"):
-        reduce.softmax(x, np.zeros((2, 3), np.float32), 2, 3, 1)
-    with pytest.raises(ValueError, match="must not be negative"):
-        reduce.softmax(x, x.copy(), -2, -3, 1)
+        total(x.T, np.zeros(3), (1,))
+    with pytest.raises(ValueError, match="array 1 of softmax has 48 bytes; got 24"):
+        reduce.soft_step("softmax", True, 2, 3, 1)(x, np.zeros((2, 3), np.float32))
+    for sizes in ((-2, -3, 1), (2**40, 2**40, 1)):
+        with pytest.raises(ValueError, match="are not negative and fit"):
+            reduce.soft_step("softmax", True, *sizes)
+    with pytest.raises(ValueError, match="different roles"):
+        reduce.standard_step("standard", True, ("x", "x", "y"), 1, 1, 1, 1)
+    with pytest.raises(ValueError, match="a slope has rstd"):
+        reduce.standard_step("standard", True, ("x", "y"), 1, 1, 1, 1)

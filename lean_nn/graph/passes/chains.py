@@ -60,15 +60,16 @@ def _ops(members: Members) -> tuple[list[Op], dict[int, int]] | None:
     return ops, items
 
 
-def _fused_step(*avals: Aval, out: tuple[Aval], members: Members) -> Step | None:
+def _fused_step(*avals: Aval, out: tuple[Aval], members: Members) -> Step:
     planned = _ops(members)
-    return None if planned is None else chain("fused", avals, out[0], *planned)
+    if planned is None:
+        raise ValueError(f"fused: at most {TEMPS} intermediate values at a time; got {members}; fuse fewer operations")
+    return chain("fused", avals, out[0], *planned)
 
 
 def _fused_cpu(*arrays: Any, out: Any, members: Members) -> None:
     avals = [Aval(a.shape, a.dtype) for a in arrays]
-    step = _fused_step(*avals, out=(Aval(out.shape, out.dtype),), members=members)
-    step(*arrays, out)  # type: ignore[misc]  # the pass makes only chains that have a step
+    _fused_step(*avals, out=(Aval(out.shape, out.dtype),), members=members)(*arrays, out)
 
 
 fused = Primitive("fused", abstract=_fused_abstract, cpu=_fused_cpu, step=_fused_step, pointwise=())

@@ -1,0 +1,110 @@
+"""Between the reductions' records and their kernels: sums, extremes, the softmax family, standardisation.
+
+The functions named after a primitive are its ``cpu`` slot, those that end in ``_step`` its ``step`` slot; both run the
+same step, which is remembered per geometry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lean_nn.backend.cpu import STEPS
+from lean_nn.primitive import Aval
+from lean_nn_c import reduce
+from lean_nn_c.step import Step
+
+Shape = tuple[int, ...]
+Cpu = Callable[..., None]
+Make = Callable[..., Step]
+
+FLOAT64 = np.dtype(np.float64)
+
+
+def spans(shape: Shape, axis: int) -> tuple[int, int, int]:
+    """(outer, n, inner): the array as lines of n."""
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+
+# --- sum ---
+
+_sum_step = lru_cache(STEPS)(reduce.sum_step)
+
+
+def sum(x: Any, *, out: Any, axes: Shape, keepdims: bool) -> None:
+    _sum_step(x.dtype == FLOAT64, x.shape, axes)(x, out)
+
+
+def sum_step(x: Aval, *, out: tuple[Aval], axes: Shape, keepdims: bool) -> Step:
+    return _sum_step(x.dtype == FLOAT64, x.shape, axes)
+
+
+# --- along one axis ---
+
+
+def _along(make: Callable[[bool, Shape, int], Step]) -> tuple[Cpu, Make]:
+    """The two slots of a primitive on lines along one axis."""
+    made = lru_cache(STEPS)(make)
+
+    def cpu(x: Any, *, out: Any, axis: int) -> None:
+        step = made(x.dtype == FLOAT64, x.shape, axis)
+        if type(out) is tuple:
+            step(x, *out)
+        else:
+            step(x, out)
+
+    def step(x: Aval, *, out: tuple[Aval, ...], axis: int) -> Step:
+        return made(x.dtype == FLOAT64, x.shape, axis)
+
+    return cpu, step
+
+
+def extreme(name: str, least: bool) -> tuple[Cpu, Make]:
+    return _along(lambda wide, shape, axis: reduce.extreme_step(name, wide, *spans(shape, axis), least))
+
+
+def soft(name: str) -> tuple[Cpu, Make]:
+    return _along(lambda wide, shape, axis: reduce.soft_step(name, wide, *spans(shape, axis)))
+
+
+# --- standardisation ---
+
+
+def groups(shape: Shape, axes: Shape) -> tuple[int, int, int] | None:
+    """(A, G, B): the array as groups G between reduced axes A and B; None where the kept axes are not adjacent."""
+    kept = [a for a in range(len(shape)) if a not in axes and shape[a] != 1]
+    if not kept:
+        return 1, 1, prod(shape)
+    first, last = kept[0], kept[-1] + 1
+    if any(a in axes and shape[a] != 1 for a in range(first, last)):
+        return None
+    return prod(shape[:first]), prod(shape[first:last]), prod(shape[last:])
+
+
+def standard(name: str, reads: str, writes: str, tangents: bool = False) -> tuple[Cpu, Make]:
+    """The two slots of a primitive of this family; `reads` and `writes` are its arrays' roles (`reduce.standard_step`)."""
+    roles, outputs = (*reads.split(), *writes.split()), len(writes.split())
+
+    @lru_cache(STEPS)
+    def made(wide: bool, shape: Shape, axes: Shape, eps: float) -> Step:
+        sizes = groups(shape, axes)
+        if sizes is None:
+            raise ValueError(f"{name}: the kept axes are adjacent; got axes {axes} of shape {shape}; transpose it first")
+        return reduce.standard_step(name, wide, roles, outputs, *sizes, eps, tangents)
+
+    def cpu(*arrays: Any, out: Any, axes: Shape, eps: float = 0.0) -> None:
+        x = arrays[0]
+        step = made(x.dtype == FLOAT64, x.shape, axes, eps)
+        if outputs > 1:
+            step(*arrays, *out)
+        else:
+            step(*arrays, out)
+
+    def step(*avals: Aval, out: tuple[Aval, ...], axes: Shape, eps: float = 0.0) -> Step:
+        return made(avals[0].dtype == FLOAT64, avals[0].shape, axes, eps)
+
+    return cpu, step
