@@ -30,7 +30,8 @@ in another way (reshape) has ``view(*arrays, **params)`` instead of kernels. ``l
 engine may call itself for the commonest case, one float type and equal shapes. ``pointwise``, the names of its
 numbers, says that element i of the output depends on element i of the arguments alone (broadcast to its shape), so
 that it may be written over one of them. ``step(*avals, out=avals, **params)`` is the kernel with its geometry read
-once, for compiled programs (`lean_nn_c.step`); without one, or where it gives None, they call ``cpu``.
+once (`lean_nn_c.step`); compiled programs run nothing else. ``checks_values`` says that the kernel looks at the numbers
+and may refuse them (an index, say), so a program changes nothing of the caller's before it has run.
 ``NONDIFF`` marks an argument without a derivative. A rule that is missing is an error when it is needed, never zero.
 """
 

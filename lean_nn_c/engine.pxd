@@ -6,7 +6,7 @@ cdef class Primitive:
     cdef readonly object abstract, spec, cpu, jvp, vjp, accuracy, lane, view, step
     cdef public object cuda  # filled when a CUDA device is first asked for
     cdef readonly tuple linear, differentiable_out, pointwise
-    cdef readonly bint saves_output
+    cdef readonly bint saves_output, checks_values
     cdef readonly dict plans
     cdef readonly Py_ssize_t outputs
 

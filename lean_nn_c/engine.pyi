@@ -24,6 +24,7 @@ class Primitive:
     linear: tuple[int, ...]
     differentiable_out: tuple[bool, ...]
     saves_output: bool
+    checks_values: bool
     pointwise: tuple[str, ...] | None
     step: Callable[..., Any] | None
     plans: dict[Any, Any]
@@ -46,6 +47,7 @@ class Primitive:
         view: Callable[..., Any] | None = None,
         pointwise: tuple[str, ...] | None = None,
         step: Callable[..., Any] | None = None,
+        checks_values: bool = False,
     ) -> None: ...
     def __call__(self, *args: Any, **params: Any) -> Any: ...
 

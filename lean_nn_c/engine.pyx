@@ -131,13 +131,13 @@ cdef class Primitive:
 
     def __init__(self, str name, *, abstract, spec=None, cpu=None, cuda=None, jvp=None, vjp=None, tuple linear=(),
                  tuple differentiable_out=(True,), bint saves_output=False, accuracy=None, lane=None, view=None,
-                 tuple pointwise=None, step=None):
+                 tuple pointwise=None, step=None, bint checks_values=False):
         self.name = name
         self.abstract, self.spec, self.cpu, self.cuda = abstract, spec, cpu, cuda
         self.jvp, self.vjp, self.linear = jvp, vjp, linear
         self.differentiable_out, self.outputs = differentiable_out, len(differentiable_out)
         self.saves_output, self.accuracy, self.lane, self.view = saves_output, accuracy, lane, view
-        self.pointwise, self.step = pointwise, step
+        self.pointwise, self.step, self.checks_values = pointwise, step, checks_values
         self.plans = {}
 
     def __call__(self, *args, **params):

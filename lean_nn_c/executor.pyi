@@ -11,6 +11,7 @@ class Frame:
 
 class Executor:
     steps: list[Step]
+    made: int
     arena: int
     def __init__(
         self,

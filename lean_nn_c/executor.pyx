@@ -90,7 +90,8 @@ cdef class Executor:
     cdef object lock
     cdef Call* calls
     cdef Slot* slots
-    cdef int n_calls, n_slots, addresses, made, waiting, owner
+    cdef readonly int made          # frames that exist
+    cdef int n_calls, n_slots, addresses, waiting, owner
     cdef int room_threads           # the number of threads for which `room` is known
     cdef Py_ssize_t room
     cdef readonly Py_ssize_t arena

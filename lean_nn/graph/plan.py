@@ -9,7 +9,8 @@ its looks. Two values whose lives do not overlap may share memory. Three things 
 
 * in place: an elementwise node may write over an argument of its own shape that dies there;
 * concat: where the parts lie one after the other in the result, they are computed there, and nothing is copied;
-* update: the new value of a parameter is written over the old one as soon as nobody needs that any more.
+* update: the new value of a parameter is written over the old one as soon as nobody needs that any more, but not before
+  the last node that may refuse what it is given: a call that fails leaves the caller's arrays as they were.
 
 **Offsets.** Values are taken in the order of their birth. The free stretches of the arena are kept in a list; a value
 takes the shortest that holds it, or the end. That is what a memory allocator would do while the program runs, but done
@@ -69,6 +70,7 @@ class _Planner:
         self.look: list[tuple[int, int]] = [(0, 0)] * len(graph.avals)  # value -> (root, offset)
         self.end = len(graph.nodes)
         self.skipped: set[int] = set()  # nodes that do nothing once their places are known
+        self.refusals = max((i for i, node in enumerate(graph.nodes) if node.prim.checks_values), default=-1)
 
     def plan(self) -> Plan:
         self._make_roots()
@@ -139,6 +141,8 @@ class _Planner:
             return False
         number, _ = self.look[self.graph.inputs[place.index]]
         old = self.roots[number]
+        if root.birth < self.refusals:  # a node that comes later may refuse its arguments
+            return False
         if old.death < root.birth:
             return True
         return old.death == root.birth and self._may_overwrite(root.birth, number)

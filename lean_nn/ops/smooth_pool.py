@@ -125,6 +125,7 @@ smooth_max_pool: Primitive = primitive(
     spec=meaning("smooth_max_pool"),
     cpu=_smooth_cpu,
     step=_smooth_step,
+    checks_values=True,
     jvp=(
         lambda t, y, x, beta, *, window: smooth_gather(t, x, beta, window=window),
         lambda t, y, x, beta, *, window: mul(t, _slope(y, x, beta, window)),
@@ -143,6 +144,7 @@ smooth_gather: Primitive = primitive(
     spec=meaning("smooth_gather"),
     cpu=_gather_cpu,
     step=_gather_step,
+    checks_values=True,
     linear=(0,),
     jvp=(
         None,
@@ -164,6 +166,7 @@ smooth_scatter: Primitive = primitive(
     spec=meaning("smooth_scatter"),
     cpu=_scatter_cpu,
     step=_scatter_step,
+    checks_values=True,
     linear=(0,),
     jvp=(
         None,
