@@ -110,7 +110,8 @@ def _rule(name: str, slots: int, numbers: Callable[..., Numbers]) -> Primitive:
         from lean_nn.backend.cuda import optim as formulas  # CuPy is there: its arrays have come this far
 
         *full, lr, count = arrays
-        formulas.update(name, tuple(full), out if slots else (out,), kernels.update_numbers(family, numbers(**params), lr.item(), count.item()))
+        c = kernels.update_numbers(family, numbers(**params), lr.item(), count.item())
+        formulas.update(name, tuple(full), out if slots else (out,), c)
 
     return primitive(op, abstract=abstract, spec=spec, cpu=cpu, cuda=cuda, step=step,
                      differentiable_out=(True,) * (slots + 1), accuracy=Within(_bound(name)), pointwise=())  # fmt: skip
