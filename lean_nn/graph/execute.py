@@ -17,7 +17,10 @@ def compiled_step(graph: Graph, node: Node) -> Step:
     if node.prim.step is None:
         raise missing_kernel(node.prim, "step")
     avals = [graph.avals[v] for v in node.inputs]
-    step: Step = node.prim.step(*avals, out=tuple(graph.avals[v] for v in node.outputs), **node.params)
+    step: Step | None = node.prim.step(*avals, out=tuple(graph.avals[v] for v in node.outputs), **node.params)
+    if step is None:
+        raise ValueError(f"compile: {node.prim.name} by an algorithm that programs can run; got 'im2col', which is eager only; "
+                         f"choose another")
     return step
 
 

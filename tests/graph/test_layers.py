@@ -67,10 +67,10 @@ def test_the_listing_says_what_runs_together():
     assert "conv_layer(%0, %1, %2, %0) tail=add+relu stride=(1, 1)" in text
 
 
-def test_an_algorithm_without_a_step_runs_the_parts():
-    f = FUSED["residual"][0]
-    with algorithm("im2col"):
-        assert ln.compile(f, X, passes=("tails",))(X).tobytes() == f(ln.tensor(X)).numpy().tobytes()
+def test_an_algorithm_without_a_step_is_refused():
+    for passes in ((), ("tails",)):
+        with algorithm("im2col"), pytest.raises(ValueError, match="by an algorithm that programs can run; got 'im2col'"):
+            ln.compile(FUSED["residual"][0], X, passes=passes)
 
 
 def test_the_specification_of_a_layer_is_made_of_its_parts():
