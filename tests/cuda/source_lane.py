@@ -89,7 +89,7 @@ def build(text: str, flags: list[str]) -> ctypes.CDLL:
     if not library.exists():
         source.write_text(text)
         partial = FOLDER / f"{key}.{os.getpid()}.part"
-        command = ["g++", "-std=c++17", "-w", "-shared", "-fPIC", *flags, str(source), "-o", str(partial)]
+        command = ["g++", "-std=c++17", "-pedantic-errors", "-shared", "-fPIC", *flags, str(source), "-o", str(partial)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[:4000]
         partial.rename(library)

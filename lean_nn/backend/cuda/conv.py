@@ -121,11 +121,17 @@ def conv_weight(x: Any, y_bar: Any, *, out: Any, kernel: Ints, groups: int, **wi
 
 
 def unfold(x: Any, *, out: Any, kernel: Ints, **window: Any) -> None:
+    if not kernel:
+        out[...] = x.reshape(out.shape)
+        return
     g = _geometry(x.shape, kernel, **window)
     launch("im2col_batch", x.dtype, g.rank, g.largest(), out.size, g, out.size, x, out)
 
 
 def fold(cols: Any, *, out: Any, spatial: Ints, kernel: Ints, **window: Any) -> None:
+    if not kernel:
+        out[...] = cols.reshape(out.shape)
+        return
     g = _geometry(out.shape, kernel, **window)
     launch("col2im_batch", out.dtype, g.rank, g.largest(), out.size, g, out.size, cols, out)
 
