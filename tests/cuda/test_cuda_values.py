@@ -113,8 +113,10 @@ def test_long_sums_have_the_cpu_s_bits() -> None:
 CONVS = [
     ((2, 4, 9), (6, 2, 3), {"stride": (2,), "padding": ((2, 1),), "dilation": (2,), "groups": 2}),
     ((3, 3, 6, 7), (3, 1, 2, 3), {"stride": (1, 2), "padding": ((0, 1), (2, 0)), "dilation": (1, 1), "groups": 3}),
-    ((1, 2, 5, 4, 6), (4, 2, 2, 1, 3), {"stride": (2, 1, 3), "padding": ((1, 1), (0, 0), (3, 2)), "dilation": (1, 2, 2), "groups": 1}),
-    ((2, 1, 3, 4, 3, 4), (2, 1, 2, 2, 2, 2), {"stride": (1, 2, 1, 2), "padding": ((1, 0),) * 4, "dilation": (1, 2, 1, 1), "groups": 1}),
+    ((1, 2, 5, 4, 6), (4, 2, 2, 1, 3),
+     {"stride": (2, 1, 3), "padding": ((1, 1), (0, 0), (3, 2)), "dilation": (1, 2, 2), "groups": 1}),
+    ((2, 1, 3, 4, 3, 4), (2, 1, 2, 2, 2, 2),
+     {"stride": (1, 2, 1, 2), "padding": ((1, 0),) * 4, "dilation": (1, 2, 1, 1), "groups": 1}),
 ]  # fmt: skip
 
 
