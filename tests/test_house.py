@@ -152,3 +152,10 @@ def test_user_errors_are_not_asserted() -> None:
         if room(module_name(path)) != "testing":
             asserts = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
             assert not asserts, f"{path}:{asserts[0].lineno}" if asserts else ""
+
+
+def test_every_family_of_primitives_is_found() -> None:
+    """A program in a file names primitives; `lean_nn.ops.find` looks for them in these files."""
+    from lean_nn.ops import FAMILIES
+
+    assert set(FAMILIES) == {path.stem for path in (ROOT / "lean_nn" / "ops").glob("*.py")} - {"__init__"}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lean_nn.io.npz import read_array
+from lean_nn.io.npy import read_array
 
 __all__ = ["from_folder", "read_picture"]
 

@@ -11,7 +11,25 @@ that knows tensors, containers and numbers and nothing else. Sizes that a file c
 memory is allocated for them. A file that is cut, changed or made up is a ``ValueError`` that names it.
 """
 
-from lean_nn.io.pytorch import load_pytorch
-from lean_nn.io.states import load, metadata, save
+from __future__ import annotations
 
-__all__ = ["load", "load_pytorch", "metadata", "save"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lean_nn.io.npy import read_array
+    from lean_nn.io.pytorch import load_pytorch
+    from lean_nn.io.states import load, metadata, save
+
+__all__ = ["load", "load_pytorch", "metadata", "read_array", "save"]
+
+# A program that reads one array needs no archives.
+_LAZY = {"load": "states", "load_pytorch": "pytorch", "metadata": "states", "read_array": "npy", "save": "states"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'lean_nn.io' has no attribute {name!r}")
+    value: object = getattr(import_module(f"lean_nn.io.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value

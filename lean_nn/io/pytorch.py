@@ -19,7 +19,8 @@ from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
-from lean_nn.io.npz import fill, opened
+from lean_nn.io.npy import fill
+from lean_nn.io.npz import opened
 from lean_nn.io.numbers import Array, BFloat16, converted, float_dtype
 from lean_nn.io.pickles import Name, Storage, StoredTensor, unpickle
 

@@ -15,8 +15,7 @@ the algorithm's bound (``set_precision("exact")`` turns it off). The others have
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ LAYERS: dict[str, Callable[..., Step | None]] = {
 PACKED_MOST = 1 << 24  # bytes of a transformed weight beyond which reading it takes longer than making it
 
 
-@dataclass(frozen=True)
-class Tail:
+class Tail(NamedTuple):
     """What a layer consists of: its primitive on the first `own` arrays, arrays that are added, an activation.
 
     `bias` : whether the first array added is one number per column; `other` : whether one like the result is added;
@@ -107,8 +105,7 @@ PRIMITIVES = {
 # --- tails ---
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     """A layer as far as it is known: its own node, the values added, and the form of the whole."""
 
     node: Node
@@ -154,16 +151,16 @@ def _longer(graph: Graph, layer: _Found, value: int, node: Node) -> _Found | Non
         return None
     if node.prim.name in ACTS:
         numbers = tuple(float(node.params[name]) for name in node.prim.pointwise or ())
-        return replace(layer, tail=replace(tail, act=node.prim, numbers=numbers))
+        return layer._replace(tail=tail._replace(act=node.prim, numbers=numbers))
     if node.prim.name != "add" or tail.other:
         return None
     other = node.inputs[1] if node.inputs[0] == value else node.inputs[0]
     aval = graph.avals[other]
     if aval == out:
-        return replace(layer, added=(*layer.added, other), tail=replace(tail, other=True))
+        return layer._replace(added=(*layer.added, other), tail=tail._replace(other=True))
     row = (1,) * (len(aval.shape) - 1) + out.shape[-1:]
     if tail.layer.name == "matmul" and not tail.bias and aval == Aval(row, out.dtype):
-        return replace(layer, added=(other,), tail=replace(tail, bias=True))
+        return layer._replace(added=(other,), tail=tail._replace(bias=True))
     return None
 
 
@@ -185,7 +182,7 @@ def prepack(graph: Graph) -> Graph:
         step(weight, packed)
         inputs = (*(rewrite.map[v] for v in node.inputs), rewrite.new.add_constant(packed))
         prim = PRIMITIVES[tail.layer.name]
-        rewrite.let(node.outputs[0], rewrite.emit(prim, inputs, {"tail": replace(tail, packed=True), **params})[0])
+        rewrite.let(node.outputs[0], rewrite.emit(prim, inputs, {"tail": tail._replace(packed=True), **params})[0])
     return rewrite.done()
 
 

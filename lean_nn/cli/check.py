@@ -1,8 +1,4 @@
-"""The command ``lean-nn``: ``check`` and ``info``.
-
-Results go to standard output, progress and problems to standard error. The exit code is 0 when all is well, 1 when
-`check` finds a difference, 2 when the command itself is wrong.
-"""
+"""``lean-nn check``: every kernel against the specification, on the user's machine."""
 
 from __future__ import annotations
 
@@ -11,15 +7,12 @@ import json
 import re
 import sys
 import time
-from collections.abc import Sequence
 
 from lean_nn import check as checking
-from lean_nn.config import as_text, config
-from lean_nn.threads import num_threads
+from lean_nn.cli.common import add_json, add_threads
+from lean_nn.config import config
 
-__all__ = ["main"]
-
-CHECK = """\
+DESCRIPTION = """\
 Runs every operator's compiled kernel on small cases and compares it with the executable specification, which is
 evaluated in exact arithmetic (or in intervals where the result is irrational). A line per operator: how many cases,
 the worst error in float32 and in float64 as a fraction of the bound that the operator states (docs/numerics.md), and
@@ -28,11 +21,6 @@ the verdict. Up to 1 is within the bound; an operator that states "the same bits
   lean-nn check                       everything, with the kernels chosen for this machine
   lean-nn check --filter 'conv|pool'  operators whose name matches
   LEAN_NN_ISA=x86_64_v2 lean-nn check the kernels of another instruction-set level
-"""
-
-INFO = """\
-Prints what is installed: the version, which instruction-set levels the kernels were built for, which of them this
-machine runs and which one was chosen (LEAN_NN_ISA forces one), the compiler, OpenMP, and how many threads are used.
 """
 
 
@@ -44,26 +32,13 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="lean-nn", description="Neural networks on the CPU: small, fast, exact about meaning.",
-        epilog="`lean-nn COMMAND --help` says more.",
-    )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    style = argparse.RawDescriptionHelpFormatter
-    check = commands.add_parser(
-        "check", help="compare the kernels with the specification", description=CHECK, formatter_class=style
-    )
-    check.add_argument("--filter", default="", type=_pattern, metavar="RE", help="only operators whose name matches")
-    check.add_argument("--seed", default=0, type=int, help="seed of the random inputs (default 0)")
-    check.add_argument("--threads", default=None, type=int, metavar="N", help="threads (default: as `info` says)")
-    check.add_argument("--quiet", action="store_true", help="no progress on standard error")
-    info = commands.add_parser(
-        "info", help="say what is installed and what runs here", description=INFO, formatter_class=style
-    )
-    for command in (check, info):
-        command.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("--filter", default="", type=_pattern, metavar="RE", help="only operators whose name matches")
+    parser.add_argument("--seed", default=0, type=int, help="seed of the random inputs (default 0)")
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    add_threads(parser)
+    add_json(parser)
 
 
 class _Progress:
@@ -81,7 +56,8 @@ class _Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _check(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Print a line per operator; 1 if one is off its bound."""
     began, progress, found = time.perf_counter(), _Progress(options.quiet), []
     if not options.json:
         print(checking.row(checking.HEADINGS))
@@ -106,28 +82,3 @@ def _check(options: argparse.Namespace) -> int:
         isa, threads = config()["isa"]["chosen"], config()["threads"]["now"]
         print(f"{len(found)} operators, {verdict} ({isa}, {threads} thread{'s' * (threads != 1)}, {seconds:.1f} s)")
     return 0 if good else 1
-
-
-def _info(options: argparse.Namespace) -> int:
-    found = config()
-    print(json.dumps(found, indent=2) if options.json else as_text(found))
-    return 0
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
-    options = _parser().parse_args(argv)
-    if options.command == "info":
-        return _info(options)
-    if options.threads is None:
-        return _check(options)
-    try:
-        with num_threads(options.threads):
-            return _check(options)
-    except ValueError as problem:
-        print(f"lean-nn check: {problem}", file=sys.stderr)
-        return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())
