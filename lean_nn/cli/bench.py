@@ -63,7 +63,7 @@ def _program(options: argparse.Namespace) -> Any:
         from lean_nn.graph.files import load_program
 
         return load_program(options.model)
-    from lean_nn import compile
+    from lean_nn.graph import compile
 
     shape = options.shape or SHAPES.get(options.model, (1, 8, 8))
     return compile(made(options.model, shape, 10).eval(), (options.batch, *shape))

@@ -135,23 +135,24 @@ def _silent(text: str) -> None:
 
 def slopes(model: Any, x: Any, y: Any, seed: int) -> tuple[float, float]:
     """The derivative of the loss along one random direction of all weights, by a tangent and by the gradient, in float64."""
-    import lean_nn as ln
     from lean_nn import functional as F
     from lean_nn import nn
+    from lean_nn.tensor import tensor
+    from lean_nn.transforms import grad, jvp
 
     call, params, buffers = nn.pure(model.eval())
-    wide = {name: ln.tensor(p.numpy().astype(np.float64)) for name, p in params.items()}
-    fixed = {name: ln.tensor(b.numpy().astype(np.float64) if b.numpy().dtype.kind == "f" else b.numpy())
+    wide = {name: tensor(p.numpy().astype(np.float64)) for name, p in params.items()}
+    fixed = {name: tensor(b.numpy().astype(np.float64) if b.numpy().dtype.kind == "f" else b.numpy())
              for name, b in buffers.items()}  # fmt: skip
     rng = np.random.default_rng(seed)
-    along = {name: ln.tensor(rng.standard_normal(p.shape)) for name, p in wide.items()}
-    x64 = ln.tensor(x.astype(np.float64))
+    along = {name: tensor(rng.standard_normal(p.shape)) for name, p in wide.items()}
+    x64 = tensor(x.astype(np.float64))
 
     def loss(weights: Any) -> Any:
-        return F.cross_entropy(call(weights, fixed, x64)[0], ln.tensor(y))
+        return F.cross_entropy(call(weights, fixed, x64)[0], tensor(y))
 
-    _, forward = ln.jvp(loss, (wide,), (along,))
-    gradient = ln.grad(loss)(wide)
+    _, forward = jvp(loss, (wide,), (along,))
+    gradient = grad(loss)(wide)
     return forward.item(), sum((gradient[name] * along[name]).sum().item() for name in wide)
 
 

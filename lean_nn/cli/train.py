@@ -116,7 +116,9 @@ def trained(
     checkpoint: str | None = None, resume: bool = True, progress: Any = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Train a model by AdamW under one cycle of the learning rate; gives the model, its history and what was held out."""
-    from lean_nn import data, fit, manual_seed, optim
+    from lean_nn import data, optim
+    from lean_nn.nn import manual_seed
+    from lean_nn.training import fit
 
     (x, y), held = data.split(x, y, test, seed)
     manual_seed(seed)
@@ -134,6 +136,6 @@ def trained(
 
 def compiled(model: Any, shape: tuple[int, ...]) -> Any:
     """The program of the model on one sample, as it is saved."""
-    from lean_nn import compile
+    from lean_nn.graph import compile
 
     return compile(model.eval(), (1, *shape))

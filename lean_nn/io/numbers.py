@@ -1,4 +1,4 @@
-"""Number types of files: NumPy's, and bfloat16, which NumPy does not have."""
+"""What readers share: number types (NumPy's, and bfloat16, which NumPy does not have) and whose fault a problem is."""
 
 from __future__ import annotations
 
@@ -39,3 +39,12 @@ def converted(op: str, name: str, array: Array | BFloat16, dtype: np.dtype[Any] 
     if dtype is None or array.dtype.kind != "f":
         return array
     return array.astype(dtype, copy=False)
+
+
+def is_not_the_files(problem: Exception) -> bool:
+    """Whether a problem has nothing to do with a file's contents: it cannot be opened, memory or a package is missing.
+
+    An OSError without a name comes from seeking to where a damaged table points.
+    """
+    opening = isinstance(problem, OSError) and problem.filename is not None
+    return opening or isinstance(problem, (MemoryError, ImportError))

@@ -21,7 +21,7 @@ import numpy as np
 
 from lean_nn.io.npy import fill
 from lean_nn.io.npz import opened
-from lean_nn.io.numbers import Array, BFloat16, converted, float_dtype
+from lean_nn.io.numbers import Array, BFloat16, converted, float_dtype, is_not_the_files
 from lean_nn.io.pickles import Name, Storage, StoredTensor, unpickle
 
 __all__ = ["load_pytorch", "read"]
@@ -57,9 +57,9 @@ def load_pytorch(path: str | os.PathLike[str], dtype: Any = None) -> Any:
     try:
         value, storages, length = _contents(path)
         return _Finished(storages, length, lambda name, array: converted("load_pytorch", name, array, wanted)).of(value)
-    except (OSError, MemoryError):
-        raise
     except Exception as problem:  # whatever a stranger's bytes make a parser say, the file is wrong
+        if is_not_the_files(problem):
+            raise
         text = str(problem) or type(problem).__name__
         known = text.startswith("load_pytorch: ")
         raise ValueError(text if known else f"load_pytorch: {os.fspath(path)!r} cannot be used: {text}") from problem

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn.io import npz, pytorch, safe
-from lean_nn.io.numbers import Array, converted, float_dtype
+from lean_nn.io.numbers import Array, converted, float_dtype, is_not_the_files
 
 __all__ = ["load", "metadata", "save"]
 
@@ -66,9 +66,9 @@ def load(path: str | os.PathLike[str], dtype: Any = None) -> dict[str, Array]:
     try:
         found = READERS[_suffix("load", path, READERS)](path)
         return {key: converted("load", key, array, wanted) for key, array in found.items()}
-    except (OSError, MemoryError, ImportError):
-        raise
     except Exception as problem:  # whatever a stranger's bytes make a parser say, the file is wrong
+        if is_not_the_files(problem):
+            raise
         text = str(problem) or type(problem).__name__
         raise ValueError(text if text.startswith("load: ") else f"load: {name!r} cannot be used: {text}") from problem
 
@@ -78,9 +78,9 @@ def metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     read = NOTES[_suffix("metadata", path, NOTES)]
     try:
         return _texts(read(path))
-    except (OSError, MemoryError, ImportError):
-        raise
     except Exception as problem:
+        if is_not_the_files(problem):
+            raise
         raise ValueError(f"metadata: {os.fspath(path)!r} cannot be used: {problem or type(problem).__name__}") from problem
 
 

@@ -91,7 +91,8 @@ def test_predict_files_batches_and_options(digits: Path, tmp_path: Path, capsys:
     files = [str(tmp_path / f"{name}.npy") for name in ("one", "row", "three")]
     assert cli.main(["predict", str(digits), *files, "--output", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split("\t")[0] for line in lines] == [f"{files[0]}[0]", f"{files[1]}[0]", *(f"{files[2]}[{i}]" for i in range(3))]
+    places = [f"{files[0]}[0]", f"{files[1]}[0]", *(f"{files[2]}[{i}]" for i in range(3))]
+    assert [line.split("\t")[0] for line in lines] == places
     np.testing.assert_array_equal(np.load(out), expected[[0, 0, 0, 1, 2]])
     assert cli.main(["predict", str(digits), files[2], "--top", "3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["predictions"]
