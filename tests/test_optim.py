@@ -298,3 +298,49 @@ def test_values_are_clipped() -> None:
     (x * x).sum().backward()
     optim.clip_grad_value_([x], 2.0)
     assert x.grad.numpy().tolist() == [2.0, -2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "spoil, problem",
+    [
+        (lambda s: s["param_groups"].pop(), "same sizes"), (lambda s: s["param_groups"][0].update(lr=-1.0), "lr is not negative"),
+        (lambda s: s["param_groups"][0].update(betas=(2.0, 0.5)), "betas"), (lambda s: s["state"].update({9: {}}), "parameter 9"),
+        (lambda s: s["state"][0].update(momentum_buffer=np.ones((3, 4))), "parameter 0"),
+        (lambda s: s["state"][1].pop("step"), "step"),
+        (lambda s: s["state"][0].update(exp_avg=np.ones(3)), "shape"),
+    ],
+)  # fmt: skip
+def test_a_state_that_does_not_fit_changes_nothing(spoil: Any, problem: str) -> None:
+    params, others = parameters(), parameters()
+    optimizer, other = optim.Adam(params, 0.1), optim.Adam(others, 0.2)
+    run(optimizer, params, 2)
+    run(other, others, 3)
+    saved = optimizer.state_dict()
+    spoil(saved)
+    before = [t.numpy().copy() for own in other.state.values() for k, t in own.items() if k != "step"]
+    with pytest.raises(ValueError, match=problem):
+        other.load_state_dict(saved)
+    after = [t.numpy() for own in other.state.values() for k, t in own.items() if k != "step"]
+    assert other.param_groups[0]["lr"] == 0.2 and all((a == b).all() for a, b in zip(before, after, strict=True))
+
+
+def test_settings_of_pytorch_alone_are_left_out() -> None:
+    params = parameters()
+    optimizer = optim.Adam(params, 0.1)
+    saved = optimizer.state_dict()
+    saved["param_groups"][0].update(foreach=None, capturable=False, lr=0.3)
+    optimizer.load_state_dict(saved)
+    assert optimizer.param_groups[0]["lr"] == 0.3 and "foreach" not in optimizer.param_groups[0]
+
+
+def test_clipping_as_a_pure_function_is_clipping_in_place() -> None:
+    params = parameters("float64")
+    loss_of(params).backward()
+    grads = {str(i): p.grad.detach() for i, p in enumerate(params)}
+    by_norm, by_value = optim.clipped_by_norm(grads, 2.0), optim.clipped_by_value(grads, 0.3)
+    before = [g.numpy().copy() for g in grads.values()]
+    optim.clip_grad_norm_(params, 2.0)
+    for i, p in enumerate(params):
+        assert np.allclose(p.grad.numpy(), by_norm[str(i)].numpy(), rtol=1e-14)
+        assert (np.clip(before[i], -0.3, 0.3) == by_value[str(i)].numpy()).all()
+    assert optim.clipped_by_norm({"a": ln.tensor(np.empty(0))}, 1.0)["a"].shape == (0,)

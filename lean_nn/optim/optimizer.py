@@ -214,15 +214,31 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave; arrays are copied in the parameters' dtypes."""
-        sizes = [len(group["params"]) for group in state_dict["param_groups"]]
+        """Take over what `state_dict` gave; arrays are copied in the parameters' dtypes. An error changes nothing.
+
+        Settings that this optimiser does not have (PyTorch's ``foreach``, say, which means nothing here) are left out.
+        """
+        given = [dict(group) for group in state_dict["param_groups"]]
+        sizes = [len(group["params"]) for group in given]
         if sizes != [len(group["params"]) for group in self.param_groups]:
             raise ValueError(f"load_state_dict: groups of the same sizes; got {sizes} for "
                              f"{[len(g['params']) for g in self.param_groups]}; make the optimiser alike")  # fmt: skip
+        known = {*self.defaults, "initial_lr"}
+        settings = [{key: value for key, value in group.items() if key in known} for group in given]
+        groups = [{**group, **new} for group, new in zip(self.param_groups, settings, strict=True)]
+        for group in groups:
+            self._check(group)
         params = self._parameters()
-        state = {params[int(i)]: _copied(params[int(i)], own) for i, own in state_dict["state"].items()}
-        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group.update({key: value for key, value in saved.items() if key != "params"})
+        slots = [set(self._rule(group).slots) for group in groups for _ in group["params"]]
+        state = {}
+        for i, own in ((int(i), own) for i, own in state_dict["state"].items()):
+            if not 0 <= i < len(params) or set(own) - slots[i] - {"step"} or "step" not in own:
+                wanted = ["step", *sorted(slots[i])] if 0 <= i < len(params) else f"at most {len(params)} parameters"
+                raise ValueError(f"load_state_dict: parameter {i} of {type(self).__name__} has {wanted}; got {sorted(own)}; "
+                                 f"load the state of an optimiser like it")  # fmt: skip
+            state[params[i]] = _copied(params[i], own)
+        for group, new in zip(self.param_groups, settings, strict=True):
+            group.update(new)
         self.state = state
 
     def _parameters(self) -> list[Any]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lean_nn import io
 from lean_nn.nn.module import Module
 from lean_nn.optim import Optimizer
+from lean_nn.training.history import History
 
-__all__ = ["notes", "read", "write"]
+__all__ = ["Resumed", "notes", "restore", "write"]
 
 VERSION = "1"
 Array = np.ndarray[Any, Any]
@@ -34,19 +36,62 @@ def write(path: Path, model: Module, optimizer: Optimizer, best: dict[str, Array
     io.save(path, arrays, {"lean_nn.checkpoint": VERSION, "lean_nn.training": text})
 
 
-def read(path: Path, model: Module, optimizer: Optimizer) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Take over model and optimiser from `path`; gives the best arrays so far and the notes. An error changes nothing."""
-    said, arrays = notes(path), io.load(path)
-    model_state, best = _of("model", arrays), _of("best", arrays)
-    before = {name: array.copy() for name, array in model.state_dict().items()}
-    model.load_state_dict(model_state)
+class Resumed(NamedTuple):
+    """What a checkpoint tells the loop: the best arrays so far, whole epochs and batches done, sums of the present epoch."""
+
+    best: dict[str, Array]
+    epoch: int
+    batch: int
+    sums: dict[str, float]
+    history: History
+    stopped: bool
+
+
+def restore(
+    path: Path, recipe: dict[str, Any], model: Module, optimizer: Optimizer, parts: Mapping[str, Any]
+) -> Resumed:
+    """Take over everything from `path`. An error changes nothing.
+
+    Parameters
+    ----------
+    recipe : what the run must have in common with the one that wrote the file
+    parts : by name, what has a state of plain numbers: loader, schedule, stopping (or None)
+    """
+    said, name = notes(path), os.fspath(path)
+    if said["recipe"] != recipe:
+        raise ValueError(f"fit: {name!r} was written with {said['recipe']}; got {recipe}; run it alike, or pass resume=False")
+    there = {key: part for key, part in parts.items() if part is not None and said[key] is not None}
+    before = {key: part.state_dict() for key, part in there.items()}
     try:
-        optimizer.load_state_dict(_optimizer_state(said["optimizer"], arrays))
+        epoch, batch = (int(n) for n in said["place"])
+        sums = {str(key): float(value) for key, value in said["sums"].items()}
+        history = History(said["history"])
+        for key, part in there.items():
+            part.load_state_dict(said[key])
+        best = _load_arrays(path, said["optimizer"], model, optimizer)
     except Exception as problem:
+        for key, part in there.items():
+            part.load_state_dict(before[key])
+        if isinstance(problem, OSError):
+            raise
+        raise ValueError(f"fit: {name!r} belongs to another run: {problem}; run it alike, or pass resume=False") from problem
+    return Resumed(best, epoch, batch, sums, history, bool(said["stopped"]))
+
+
+def _load_arrays(path: Path, said: dict[str, Any], model: Module, optimizer: Optimizer) -> dict[str, Array]:
+    """Model and optimiser, both or neither; gives the best arrays so far."""
+    arrays = io.load(path)
+    before = {name: array.copy() for name, array in model.state_dict().items()}
+    best = _of("best", arrays)
+    try:
+        if best:
+            model.load_state_dict(best)  # checks that they fit
+        model.load_state_dict(_of("model", arrays))
+        optimizer.load_state_dict(_optimizer_state(said, arrays))
+    except Exception:
         model.load_state_dict(before)
-        raise ValueError(f"fit: {os.fspath(path)!r} goes with another optimiser: {problem}; "
-                         f"pass resume=False to begin anew") from problem  # fmt: skip
-    return best, said
+        raise
+    return best
 
 
 def notes(path: Path) -> dict[str, Any]:

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from lean_nn.convert import as_array
 from lean_nn.data import Loader
 from lean_nn.nn.module import Module
 from lean_nn.nn.stateless import hashed
 from lean_nn.optim import Optimizer, Schedule
+from lean_nn.tensor import Tensor
 from lean_nn.training import checkpoint as files
 from lean_nn.training.history import History
 from lean_nn.training.metrics import Metric, named_metrics
@@ -122,16 +125,9 @@ class Run:
         }  # fmt: skip
         files.write(self.path or "", self.model, self.step.optimizer, self.best, notes)
 
-    def take_up(self, best: dict[str, Array], notes: dict[str, Any]) -> None:
+    def take_up(self, found: files.Resumed) -> None:
         """Go on where a checkpoint was written."""
-        self.loader.load_state_dict(notes["loader"])
-        self.epoch, self.batch = map(int, notes["place"])
-        self.history, self.sums, self.best = History(notes["history"]), dict(notes["sums"]), best
-        self.stopped = bool(notes["stopped"])
-        if self.schedule is not None and notes["schedule"] is not None:
-            self.schedule.load_state_dict(notes["schedule"])
-        if self.stopping is not None and notes["stopping"] is not None:
-            self.stopping.load_state_dict(notes["stopping"])
+        self.best, self.epoch, self.batch, self.sums, self.history, self.stopped = found
 
 
 def fit(
@@ -211,17 +207,20 @@ def fit(
     loader = _loader(data, batch_size, shuffle, seed)
     path = None if checkpoint is None else os.fspath(checkpoint)
     recipe = {"seed": int(seed), "optimizer": type(optimizer).__name__, "metrics": list(chosen_metrics)}
-    taken_up = _read(path, model, optimizer, recipe) if path is not None and resume else None
+    stopping = _stopping(early_stopping, validation is not None)
+    found = None
+    if path is not None and resume and os.path.exists(path):
+        found = files.restore(path, recipe, model, optimizer, {"loader": loader, "schedule": schedule, "stopping": stopping})
     step = TrainingStep(model, objective, optimizer, clip_norm=clip_norm, clip_value=clip_value, compiled=compiled,
                         outputs=bool(chosen_metrics))  # fmt: skip
     run = Run(
         model=model, loader=loader, step=step, metrics=chosen_metrics, epochs=int(epochs), seed=int(seed), recipe=recipe,
-        schedule=schedule, per_batch=schedule_every == "batch", stopping=_stopping(early_stopping, validation is not None),
+        schedule=schedule, per_batch=schedule_every == "batch", stopping=stopping,
         path=path, every=None if path is None else checkpoint_every, progress=chosen(progress),
         validate=_validation(validation, model, objective, chosen_metrics, batch_size, compiled), callbacks=tuple(callbacks),
     )  # fmt: skip
-    if taken_up is not None:
-        run.take_up(*taken_up)
+    if found is not None:
+        run.take_up(found)
     try:
         run.train()
     finally:
@@ -235,7 +234,7 @@ def _loader(data: Any, batch_size: int, shuffle: bool, seed: int) -> Any:
     if isinstance(data, (tuple, list)):
         if len(data) != 2:
             raise ValueError(f"fit: data is a pair (x, y); got {len(data)} parts; pass inputs and targets")
-        x, y = (as_array(part.numpy() if hasattr(part, "numpy") else part, op="fit") for part in data)
+        x, y = (part.numpy() if isinstance(part, Tensor) else np.asanyarray(part) for part in data)  # mapped files stay on disk
         return Loader(x, y, batch_size=batch_size, shuffle=shuffle, seed=seed, prefetch=0)
     if not all(hasattr(data, name) for name in ("__iter__", "__len__", "state_dict", "load_state_dict")):
         raise TypeError(f"fit: data is (x, y) or a loader; got {type(data).__name__}; wrap it in lean_nn.data.Loader")
@@ -243,6 +242,8 @@ def _loader(data: Any, batch_size: int, shuffle: bool, seed: int) -> Any:
 
 
 def _stopping(given: EarlyStopping | int | None, validated: bool) -> EarlyStopping | None:
+    if isinstance(given, EarlyStopping):
+        given.reset()
     if given is None or isinstance(given, EarlyStopping):
         return given
     return EarlyStopping("val_loss" if validated else "loss", int(given))
@@ -256,15 +257,3 @@ def _validation(
     evaluation = Evaluation(model, loss, compiled)
     size = max(batch_size, 256)
     return lambda: scores(evaluation, slices(data[0], size, data[1]) if isinstance(data, (tuple, list)) else data, metrics)
-
-
-def _read(
-    path: str, model: Module, optimizer: Optimizer, recipe: dict[str, Any]
-) -> tuple[dict[str, Array], dict[str, Any]] | None:
-    """The checkpoint, if there is one and it belongs to this run."""
-    if not os.path.exists(path):
-        return None
-    found = files.notes(path)["recipe"]
-    if found != recipe:
-        raise ValueError(f"fit: {path!r} was written with {found}; got {recipe}; run it alike, or pass resume=False")
-    return files.read(path, model, optimizer)

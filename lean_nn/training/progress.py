@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["Lines", "Progress", "Silent", "chosen"]
+__all__ = ["Bar", "Lines", "Progress", "chosen"]
 
 
-class Silent:
-    """Says nothing."""
+class Progress:
+    """Says nothing: the base of those that do."""
 
     def begin(self, epoch: int, epochs: int, batches: int, done: int) -> None:
         """An epoch begins (or is taken up again after `done` batches)."""
@@ -21,14 +21,14 @@ class Silent:
         """An epoch is over, with this row of the history."""
 
 
-class Lines(Silent):
+class Lines(Progress):
     """A line per epoch."""
 
     def end(self, epoch: int, epochs: int, row: dict[str, Any]) -> None:
         print(summary_line(epoch, epochs, row), file=sys.stderr, flush=True)
 
 
-class Bar(Silent):
+class Bar(Progress):
     """A bar per epoch, replaced by the epoch's line."""
 
     def __init__(self, tqdm: Any) -> None:
@@ -49,9 +49,6 @@ class Bar(Silent):
         self._tqdm.write(summary_line(epoch, epochs, row), file=sys.stderr)
 
 
-Progress = Silent
-
-
 def summary_line(epoch: int, epochs: int, row: dict[str, Any]) -> str:
     """``epoch  3/10  loss 0.1234  accuracy 0.9812  0.4 s``"""
     width = len(str(epochs))
@@ -60,12 +57,12 @@ def summary_line(epoch: int, epochs: int, row: dict[str, Any]) -> str:
     return "  ".join([*parts, f"{row['seconds']:.1f} s"])
 
 
-def chosen(progress: bool | Silent | None) -> Silent:
+def chosen(progress: bool | Progress | None) -> Progress:
     """What `fit` reports to: None chooses a bar where standard error is a terminal and tqdm is installed, else lines."""
-    if isinstance(progress, Silent):
+    if isinstance(progress, Progress):
         return progress
     if progress is False:
-        return Silent()
+        return Progress()
     if sys.stderr is not None and sys.stderr.isatty():
         try:
             from tqdm import tqdm

@@ -38,7 +38,7 @@ def loss_of(loss: Any) -> Loss:
     """A loss by its name in `functional`, or the function or Module itself."""
     if isinstance(loss, str):
         found = getattr(F, loss, None)
-        if found is None or not (loss.endswith(("_loss", "cross_entropy")) or "cross_entropy" in loss):
+        if found is None or not (loss.endswith("_loss") or "cross_entropy" in loss):
             raise ValueError(f"fit: a loss is a function or the name of one, as 'cross_entropy'; got {loss!r}; choose one")
         return found  # type: ignore[no-any-return]
     if not callable(loss):
@@ -276,7 +276,6 @@ def predict(model: Module, x: Any, *, batch_size: int = 256, compiled: bool = Tr
     >>> predict(ln.nn.Linear(2, 3), np.ones((5, 2), np.float32), batch_size=2).shape
     (5, 3)
     """
-    run, array = Evaluation(model, None, compiled), checked(x, model, "predict")
-    if not len(array):
-        return run(array)[0]
-    return np.concatenate([run(np.ascontiguousarray(part))[0] for part in slices(array, batch_size)])
+    run = Evaluation(model, None, compiled)
+    parts = list(slices(x, batch_size)) or [x]  # of no samples, the outputs have their shape all the same
+    return np.concatenate([run(checked(part, model, "predict"))[0] for part in parts])

@@ -36,6 +36,10 @@ class EarlyStopping:
                              f"{min_delta} and {mode!r}; correct them")  # fmt: skip
         self.monitor, self.patience, self.min_delta, self.restore_best = monitor, patience, min_delta, restore_best
         self.sign = -1.0 if (mode or ("max" if "accuracy" in monitor else "min")) == "max" else 1.0
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: `fit` does so before a run."""
         self.best, self.waited, self.best_epoch = math.inf, 0, -1
 
     def improved(self, row: dict[str, Any]) -> bool:

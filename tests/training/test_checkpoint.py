@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -24,13 +25,19 @@ X = rng.standard_normal((60, 1, 6, 6)).astype(np.float32)
 Y = (X[:, 0, 0, 0] > 0).astype(np.int64)
 
 
-def run(path: Any, epochs: int = 4, stop_at: int | None = None, kill: bool = False, **options: Any) -> Any:
+def make() -> nn.Module:
+    ln.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2), nn.Flatten(), nn.Linear(64, 2))
+
+
+def run(
+    path: Any, epochs: int = 4, stop_at: int | None = None, kill: bool = False, model: Any = None, **options: Any
+) -> Any:
     """A run with everything that could be forgotten: dropout, statistics, momentum, a schedule, augmentation, patience.
 
     At step `stop_at` it raises, or the process kills itself as nobody can catch.
     """
-    ln.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2), nn.Flatten(), nn.Linear(64, 2))
+    model = make() if model is None else model
     optimizer = optim.Adam(model.parameters(), 0.02)
     steps = 0
 
@@ -124,6 +131,13 @@ def test_resume_false_begins_anew(tmp_path: Path) -> None:
     assert everything(run(path, epochs=1, resume=False)) == everything(run(None, epochs=1))
 
 
+def told(path: Path, **changes: Any) -> None:
+    """The checkpoint with other notes."""
+    about = io.metadata(path)
+    about["lean_nn.training"] = json.dumps({**json.loads(about["lean_nn.training"]), **changes})
+    io.save(path, io.load(path), about)
+
+
 def damaged(path: Path, change: Any) -> None:
     whole = path.read_bytes()
     path.write_bytes(change(whole))
@@ -139,7 +153,10 @@ def damaged(path: Path, change: Any) -> None:
         (lambda p: io.save(p, {"a": np.ones(2)}, {"lean_nn.checkpoint": "1", "lean_nn.training": "{}"}), "cannot be read"),
         (lambda p: io.save(p, {"model.0.weight": np.ones(2)}, io.metadata(p)), "missing"),
         (lambda p: io.save(p, {k: a for k, a in io.load(p).items() if ".exp_avg" not in k} | {"optimizer.0.exp_avg": np.ones(3)},
-                           io.metadata(p)), "another optimiser"),
+                           io.metadata(p)), "belongs to another run"),
+        (lambda p: told(p, place=["x", 2]), "belongs to another run"), (lambda p: told(p, history={"a": 1}), "another run"),
+        (lambda p: told(p, loader={"epoch": 1}), "a state has"), (lambda p: told(p, schedule={}), "last_epoch"),
+        (lambda p: told(p, optimizer={}), "another run"), (lambda p: told(p, sums=3), "another run"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_is_told_and_nothing_changes(tmp_path: Path, spoil: Any, problem: str) -> None:
@@ -147,8 +164,11 @@ def test_a_file_that_cannot_be_used_is_told_and_nothing_changes(tmp_path: Path, 
     run(path, epochs=1)
     spoil(path)
     ln.manual_seed(0)
+    model = make()
+    before = [a.tobytes() for a in model.state_dict().values()]
     with pytest.raises(ValueError, match=problem):
-        run(path, epochs=2)
+        run(path, epochs=2, model=model)
+    assert [a.tobytes() for a in model.state_dict().values()] == before
 
 
 def test_another_recipe_is_refused(tmp_path: Path) -> None:
