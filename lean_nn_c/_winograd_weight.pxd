@@ -6,9 +6,13 @@ of the filter, and with the sums over tiles t and samples inside the transform,
     w_bar[o, c] = G^T [ sum_t Q[o, t] * V[c, t] ] G,        Q = A q A^T,  V = B^T d B:
 
 at each point xi a product dU_xi[c, o] = sum_t V_xi[c, t] Q_xi[t, o]. Rows are input channels, lanes output channels:
-so V is made with lanes that are tiles, as everywhere, and Q with lanes that are output channels. A thread takes some
-rows and a unit's width of output channels, walks the tiles of a block in order, and turns dU into w_bar while it is in the
-cache; the next block's share is added there. The blocks depend on the geometry alone, and so do the bits.
+so V is made with lanes that are tiles, as everywhere, and Q with lanes that are output channels.
+
+With few channels ("narrow") all of dU stays in the cache beside V and Q of a few tiles. The tiles are cut into
+parts, at most PARTS; a thread takes a part, walks through it with its own V, Q and dU, and turns dU into a w_bar of the
+part's own. These are added in order. Otherwise all threads together make V and Q of a block of tiles; then a thread takes
+some rows and a unit's width of output channels, walks the tiles of the block in order, and turns dU into w_bar while it is
+in the cache; the next block's share is added there. Parts and blocks depend on the geometry alone, and so do the bits.
 
 Error, in the notation of winograd.pyx, with t tiles in all and sums over CHAIN of them at a time:
 
@@ -17,8 +21,9 @@ Error, in the notation of winograd.pyx, with t tiles in all and sums over CHAIN 
 in practice 1.3 to 4.4 times the classical kernel's in rms, most where samples are so small that its sums are short.
 
 Temporary memory, in values, of one group with C and O channels: S K (C + O') for V and Q, where O' is O rounded up to
-units and K = 64 to 256 the tiles of a block (so many that this stays below 1 million values, but at least 64), and
-per thread 24 S L for dU: 4.8 + 0.06 MB for 256 channels of floats, 9.6 + 0.06 for 512.
+units and K = 64 to 256 the tiles of a block (so many that this stays below half a million values, but at least 64), and
+per thread 24 S L for dU: 4.8 + 0.06 MB for 256 channels of floats, 9.6 + 0.06 for 512. Narrow: NARROW bytes per thread, and
+the parts' own w_bar, PARTS times the result.
 """
 
 from libc.stdint cimport int64_t
@@ -28,13 +33,16 @@ from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, cotangent, filters, product
 from lean_nn_c._winograd_plan cimport MAX_WIDTH, Plan, Tiles, cells_left, filter_cells, place_tiles
-from lean_nn_c._winograd_steps cimport PAD, PANELS, copy_row, t_step
+from lean_nn_c._winograd_steps cimport PAD, PANELS, copy_row
 
 cdef enum:
     FEWEST = 64             # tiles of a block, unless there are fewer; enough to make the way back cheap
     MOST = 256              # and at most
-    SHARED = 1048576        # values of V and Q of a block, if that leaves FEWEST tiles
+    SHARED = 524288         # values of V and Q of a block, if that leaves FEWEST tiles
     CHAIN = 32              # tiles of a partial sum
+    PARTS = 16              # of the tiles, where channels are few
+    LEAST = 4               # units of a part
+    NARROW = 2097152        # bytes of V and Q of CHAIN tiles and of dU, at most, where channels are few
     ROWS = PANELS * LNN_WINO_PANEL      # rows of dU that one thread holds
 
 
@@ -81,8 +89,17 @@ cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int
         copy_row(y_bar + i * p.y.out_step * p.x.out_size, step, columns, tile + 4 * i, 1)
 
 
-cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* y_bar, real* q) noexcept nogil:
-    """Q of one strip and unit."""
+cdef inline int64_t parts_of(const Plan* p, int itemsize) noexcept nogil:
+    """Parts of the tiles, each with sums of its own; 0: there are too many channels for that."""
+    cdef double wide = strips_of(p) * p.width, tiles = CHAIN + p.width
+    if p.points * (tiles * (p.channels + wide) + p.channels * wide) * itemsize > NARROW:
+        return 0
+    return max(min(p.units // LEAST, <int64_t>PARTS), <int64_t>1)
+
+
+cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* y_bar, real* q,
+                        int64_t step) noexcept nogil:
+    """Q of one strip and unit: a vector of channels at a time, whose planes often fall into the same cache sets."""
     cdef real whole[8 * MAX_WIDTH]        # sixteen cells for every lane of a vector
     cdef const real* at[MAX_WIDTH]
     cdef Tiles s
@@ -90,47 +107,47 @@ cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* 
     cdef int tile, lane, i, per_vector = lanes(y_bar), vectors = vectors_of(p, strip, per_vector)
     cdef bint inside
     place_tiles(p, unit, &s)
-    for tile in range(s.count):
-        lines = cells_left(&p.y, s.left_y[tile], 0)
-        columns = cells_left(&p.x, s.left_x[tile], 0)
-        inside = lines == p.m and columns == p.m and p.x.out_step == 1
-        for i in range(vectors):
+    for i in range(vectors):
+        for tile in range(s.count):
+            lines = cells_left(&p.y, s.left_y[tile], 0)
+            columns = cells_left(&p.x, s.left_x[tile], 0)
+            inside = lines == p.m and columns == p.m and p.x.out_step == 1
             for lane in range(per_vector):
                 row = min(strip * p.width + i * per_vector + lane, p.rows - 1)      # lanes without one repeat the last
                 at[lane] = y_bar + row * p.out_cells + s.dest[tile]
                 if not inside:
                     bring_tile(p, at[lane], lines, columns, &whole[16 * lane])
                     at[lane] = &whole[16 * lane]
-            cotangent(p.m, &at[0], p.y.out_step * p.x.out_size if inside else 4, q + i * per_vector, q_step(p))
-        q += p.width
+            cotangent(p.m, &at[0], p.y.out_step * p.x.out_size if inside else 4,
+                      q + tile * p.width + i * per_vector, step)
 
 
-cdef inline void sum_tiles(const Plan* p, int64_t first, int64_t stop, int vectors, int64_t tiles, const real* v,
-                           const real* q, real* du) noexcept nogil:
-    """dU of channels first..stop and one strip: sums over the block's tiles."""
-    cdef int64_t panels = (stop - first + LNN_WINO_PANEL - 1) // LNN_WINO_PANEL, pitch = units_at_once(p) * p.width
+cdef inline void sum_tiles(const Plan* p, int64_t channels, int vectors, int64_t tiles, const real* v, int64_t pitch,
+                           int64_t v_step, const real* q, int64_t q_step, bint add, real* du,
+                           int64_t du_step) noexcept nogil:
+    """dU of some channels and one strip: sums over `tiles`; channels go `pitch` apart in V, points as the steps say."""
+    cdef int64_t panels = (channels + LNN_WINO_PANEL - 1) // LNN_WINO_PANEL
     cdef int64_t point, part, tile, i, low, high
     for point in range(p.points):
         for part in range((tiles + CHAIN - 1) // CHAIN):
             tile = part * CHAIN
             for i in range(panels):
-                low = (stop - first) * i // panels
-                high = (stop - first) * (i + 1) // panels
+                low = channels * i // panels
+                high = channels * (i + 1) // panels
                 product(<int>(high - low), vectors, min(<int64_t>CHAIN, tiles - tile),
-                        v + point * wv_step(p) + (first + low) * pitch + tile, pitch,
-                        q + point * q_step(p) + tile * p.width, part > 0, du + point * t_step(p) + low * p.width)
+                        v + point * v_step + low * pitch + tile, pitch, q + point * q_step + tile * p.width,
+                        add or part > 0, du + point * du_step + low * p.width)
 
 
-cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t strip, int64_t tiles, const real* v,
-                        const real* q, real* du, bint add, real* w_bar) noexcept nogil:
-    """w_bar of channels first..stop and one strip gets a block's share. Returns whether some value is not finite."""
+cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t strip, const real* du, int64_t du_step,
+                        bint add, real* w_bar) noexcept nogil:
+    """w_bar of channels first..stop and one strip from dU, or added to. Returns whether some value is not finite."""
     cdef real nine[9 * MAX_WIDTH]       # for lanes without a row, and for virtual channels
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
     cdef Cells cells
     cdef int64_t c, row, i
-    cdef int lane, per_vector = lanes(q), vectors = vectors_of(p, strip, per_vector)
-    sum_tiles(p, first, stop, vectors, tiles, v, q, du)
+    cdef int lane, per_vector = lanes(du), vectors = vectors_of(p, strip, per_vector)
     memset(&zero[0], 0, sizeof(zero))
     cells.block = -1
     for c in range(first, stop):
@@ -142,8 +159,7 @@ cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t stri
                 to[lane] = w_bar + row * p.w_row + c * p.w_channel if p.plain and row < p.rows else &nine[9 * lane]
             if p.plain and strip * p.width + (i + 1) * per_vector > p.rows:
                 memset(&nine[0], 0, sizeof(nine))
-            filters(p.m, <const real*>du + (c - first) * p.width + i * per_vector, t_step(p), add and p.plain, &to[0],
-                    &zero[0])
+            filters(p.m, du + (c - first) * p.width + i * per_vector, du_step, add and p.plain, &to[0], &zero[0])
             if not p.plain:
                 spread_filters(p, &cells, strip * p.width + i * per_vector, per_vector, <const real*>&nine[0], add,
                                w_bar + (c - cells.block * p.true_channels) * p.w_channel)

@@ -58,14 +58,16 @@ from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._simd cimport lanes, lnn_tail
+from lean_nn_c._simd cimport SPARE_LINE, aligned, lanes, lnn_tail, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_VECTORS
 from lean_nn_c._winograd_plan cimport Plan, set_plan
 from lean_nn_c._winograd_steps cimport (
-    BLOCK, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, terms_of, u_size, v_block, v_size, v_step,
+    BLOCK, PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, terms_of, u_size, v_block, v_size, v_step,
 )
-from lean_nn_c._winograd_weight cimport ROWS, make_q, make_w, q_step, strips_of, units_at_once, wv_step
+from lean_nn_c._winograd_weight cimport (
+    CHAIN, ROWS, make_q, make_w, parts_of, q_step, strips_of, sum_tiles, units_at_once, vectors_of, wv_step,
+)
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT
 from lean_nn_c.threads cimport threads_for
 
@@ -128,10 +130,11 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
     cdef int64_t panel_size = blocks_of(p) * u_size(p)
     cdef int64_t per_thread = together * (v_size(p) + t_size(p)), items = (p.units + together - 1) // together
     cdef int64_t made = 0 if packed != NULL else panels_at_once(p) * panel_size
-    cdef real* u = <real*>malloc((made + threads * per_thread) * sizeof(real))
+    cdef real* memory = <real*>malloc((made + threads * per_thread + SPARE_LINE) * sizeof(real))
+    cdef real* u = aligned(memory)
     cdef const real* at
     cdef int64_t spoilt = 0
-    if u == NULL:
+    if memory == NULL:
         return NO_MEMORY
     while first < panels_of(p):
         stop = min(first + panels_at_once(p), panels_of(p))
@@ -142,7 +145,7 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
             spoilt += wide_units(p, i * together, min(together, p.units - i * together), first, stop, x, at, b, y,
                                  u + made + omp_get_thread_num() * per_thread)
         first = stop
-    free(u)
+    free(memory)
     return SPOILT if spoilt else DONE
 
 
@@ -173,8 +176,9 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
     cdef int64_t per_thread = PANELS * u_size(p) + most * t_size(p), panels = panels_of(p)
     cdef int64_t pieces = min((panels + PANELS * threads - 1) // (PANELS * threads) * threads, panels)
     cdef int64_t unit, units, parts, i, spoilt = 0
-    cdef real* v = <real*>malloc((most * v_size(p) + threads * per_thread) * sizeof(real))
-    if v == NULL:
+    cdef real* memory = <real*>malloc((most * v_size(p) + threads * per_thread + SPARE_LINE) * sizeof(real))
+    cdef real* v = aligned(memory)
+    if memory == NULL:
         return NO_MEMORY
     unit = 0
     while unit < p.units:
@@ -189,7 +193,7 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
                                   <const real*>v + i % parts * units // parts * v_size(p), b, y,
                                   v + most * v_size(p) + omp_get_thread_num() * per_thread)
         unit += units
-    free(v)
+    free(memory)
     return SPOILT if spoilt else DONE
 
 
@@ -205,7 +209,67 @@ cdef void make_vq(const Plan* p, int64_t unit, int64_t part, int64_t place, cons
                v + part * CHUNK * pitch + place * p.width, pitch, wv_step(p))
     else:
         part -= chunks
-        make_q(p, unit, part, y_bar, q + part * p.points * q_step(p) + place * p.width * p.width)
+        make_q(p, unit, part, y_bar, q + part * p.points * q_step(p) + place * p.width * p.width, q_step(p))
+
+
+cdef bint add_block(const Plan* p, int64_t first, int64_t stop, int64_t strip, int64_t tiles, const real* v,
+                    const real* q, real* du, bint add, real* w_bar) noexcept nogil:
+    """w_bar of channels first..stop and one strip gets a block's share."""
+    cdef int64_t pitch = units_at_once(p) * p.width
+    sum_tiles(p, stop - first, vectors_of(p, strip, lanes(v)), tiles, v + first * pitch, pitch, wv_step(p), q, q_step(p),
+              False, du, t_step(p))
+    return way_back(p, first, stop, strip, <const real*>du, t_step(p), add, w_bar)
+
+
+cdef bint way_back(const Plan* p, int64_t first, int64_t stop, int64_t strip, const real* du, int64_t du_step, bint add,
+                   real* w_bar) noexcept nogil:
+    return make_w(p, first, stop, strip, du, du_step, add, w_bar)
+
+
+cdef bint weight_part(const Plan* p, int64_t first, int64_t stop, const real* x, const real* y_bar, real* w_bar,
+                      real* space) noexcept nogil:
+    """w_bar of units first..stop, where channels are few: V and Q of CHAIN tiles at a time, and all of dU, in `space`."""
+    cdef int64_t at_once = max(CHAIN // p.width, <int64_t>1), pitch = at_once * p.width, strips = strips_of(p)
+    cdef int64_t v_step = p.channels * pitch + PAD, q_step = pitch * p.width + PAD, du_step = p.channels * p.width + PAD
+    cdef real* q = space + p.points * v_step
+    cdef real* du = q + strips * p.points * q_step
+    cdef int64_t unit = first, i, strip
+    cdef bint spoilt = False
+    while unit < stop:
+        for i in range(min(at_once, stop - unit)):
+            image_tiles(p, unit + i, 0, p.channels, x, space + i * p.width, pitch, v_step)
+            for strip in range(strips):
+                make_q(p, unit + i, strip, y_bar, q + strip * p.points * q_step + i * p.width * p.width, q_step)
+        for strip in range(strips):
+            sum_tiles(p, p.channels, vectors_of(p, strip, lanes(x)), min(min(at_once, stop - unit) * p.width,
+                      p.tiles - unit * p.width), <const real*>space, pitch, v_step,
+                      <const real*>q + strip * p.points * q_step, q_step, unit > first,
+                      du + strip * p.points * du_step, du_step)
+        unit += at_once
+    for strip in range(strips):
+        spoilt |= way_back(p, 0, p.channels, strip, <const real*>du + strip * p.points * du_step, du_step, False, w_bar)
+    return spoilt
+
+
+cdef int narrow_group(const Plan* p, int64_t parts, const real* x, const real* y_bar, real* w_bar, int64_t weights,
+                      int threads) noexcept nogil:
+    """Parts of the tiles, each by one thread; their shares are added in order."""
+    cdef int64_t wide = max(CHAIN, p.width), strips = strips_of(p), i, k, spoilt = 0, own = whole_lines(weights)
+    cdef int64_t size = p.points * (p.channels * wide + PAD + strips * (wide * p.width + p.channels * p.width + 2 * PAD))
+    cdef real* memory = <real*>malloc((threads * size + parts * own + SPARE_LINE) * sizeof(real))
+    cdef real* shares = aligned(memory) + threads * size
+    if memory == NULL:
+        return NO_MEMORY
+    for i in prange(parts, schedule="dynamic", num_threads=threads):
+        spoilt += weight_part(p, p.units * i // parts, p.units * (i + 1) // parts, x, y_bar, shares + i * own,
+                              aligned(memory) + omp_get_thread_num() * size)
+    for k in range(weights):
+        w_bar[k] = shares[k]
+    for i in range(1, parts):
+        for k in range(weights):
+            w_bar[k] += shares[i * own + k]
+    free(memory)
+    return SPOILT if spoilt else DONE
 
 
 cdef int weight_group(const Plan* p, const real* x, const real* y_bar, real* w_bar, int threads) noexcept nogil:
@@ -213,9 +277,10 @@ cdef int weight_group(const Plan* p, const real* x, const real* y_bar, real* w_b
     cdef int64_t strips = strips_of(p), parts = (p.channels + CHUNK - 1) // CHUNK + strips, most = units_at_once(p)
     cdef int64_t pieces = (p.channels + ROWS - 1) // ROWS, v_all = p.points * wv_step(p), q_all = p.points * q_step(p)
     cdef int64_t unit = 0, units, i, spoilt = 0
-    cdef real* v = <real*>malloc((v_all + strips * q_all + threads * t_size(p)) * sizeof(real))
+    cdef real* memory = <real*>malloc((v_all + strips * q_all + threads * t_size(p) + SPARE_LINE) * sizeof(real))
+    cdef real* v = aligned(memory)      # no two threads write to one cache line
     cdef real* q = v + v_all
-    if v == NULL:
+    if memory == NULL:
         return NO_MEMORY
     while pieces * strips < 4 * threads and pieces * 4 < p.channels and threads > 1:
         pieces += 1
@@ -224,12 +289,12 @@ cdef int weight_group(const Plan* p, const real* x, const real* y_bar, real* w_b
         for i in prange(units * parts, schedule="dynamic", num_threads=threads):
             make_vq(p, unit + i // parts, i % parts, i // parts, x, y_bar, v, q)
         for i in prange(pieces * strips, schedule="dynamic", num_threads=threads):
-            spoilt += make_w(p, p.channels * (i % pieces) // pieces, p.channels * (i % pieces + 1) // pieces,
-                             i // pieces, min(units * p.width, p.tiles - unit * p.width), <const real*>v,
-                             <const real*>q + i // pieces * q_all,
-                             q + strips * q_all + omp_get_thread_num() * t_size(p), unit > 0, w_bar)
+            spoilt += add_block(p, p.channels * (i % pieces) // pieces, p.channels * (i % pieces + 1) // pieces,
+                                i // pieces, min(units * p.width, p.tiles - unit * p.width), <const real*>v,
+                                <const real*>q + i // pieces * q_all,
+                                q + strips * q_all + omp_get_thread_num() * t_size(p), unit > 0, w_bar)
         unit += units
-    free(v)
+    free(memory)
     return SPOILT if spoilt else DONE
 
 
@@ -318,11 +383,12 @@ cdef bint winograd_weight_pays(const Geometry* g, int m) noexcept nogil:
     """Whether, where it applies, conv_weight is faster so than by taps.
 
     3 x 3 kernels were measured in both types with 1 and 8 samples of 4 x 4 to 56 x 56 cells: with 8 channels on both
-    sides it is 1.0 to 2.2 times as fast, with 64 1.4 to 2.9; with 3 or 4 on one side the two take turns.
+    sides it is 1.0 to 2.2 times as fast, with 64 1.4 to 2.9; with 3 or 4 on one side the two take turns. The way back from
+    so few tiles as a single 7 x 7 has costs more than they save (0.8 to 1.0 times as fast).
     """
     cdef Plan p
     if common(g):
-        return min(g.cg, g.og) >= 8
+        return min(g.cg, g.og) >= 8 and g.n * g.outs >= 80
     return (m != 0 and planned(&p, g, False, m, 1)
             and saves(&p, g, 1.25, 20, 30 if p.line else 17, 600 if p.plain else 1000, 1.1))
 
@@ -339,13 +405,18 @@ cdef int winograd_conv(const Geometry* g, bint transposed, int m, const real* so
 cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
     """w_bar by the transposed algorithm, group by group."""
     cdef Plan p
-    cdef int64_t group
+    cdef int64_t group, weights = g.og * g.cg * g.taps, parts
     cdef int status = DONE, threads
     planned(&p, g, False, m, LNN_WINO_VECTORS * lanes(x))
+    parts = parts_of(&p, sizeof(real))
     threads = threads_for(<Py_ssize_t>min(<double>p.tiles * p.points * p.channels * p.rows / 8, 1e18))
     for group in range(g.groups):
-        status = weight_group(&p, x + group * g.cg * g.cells, y_bar + group * g.og * g.outs,
-                              w_bar + group * g.og * g.cg * g.taps, threads)
+        if parts:
+            status = narrow_group(&p, parts, x + group * g.cg * g.cells, y_bar + group * g.og * g.outs,
+                                  w_bar + group * weights, weights, threads)
+        else:
+            status = weight_group(&p, x + group * g.cg * g.cells, y_bar + group * g.og * g.outs,
+                                  w_bar + group * weights, threads)
         if status != DONE:
             break
     return status
