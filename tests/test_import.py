@@ -27,7 +27,7 @@ def value(program: str, **environment: str) -> object:
 
 
 def test_nothing_heavy_is_imported() -> None:
-    program = "import sys, json, numpy; before = set(sys.modules); import lean_nn; "
+    program = "import sys, json, numpy; before = set(sys.modules); import lean_nn; lean_nn.tensor, lean_nn.grad; "
     program += "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before})))"
     new = value(program)
     assert isinstance(new, list)
@@ -55,6 +55,7 @@ def test_import_costs_little_time_and_memory() -> None:
         "def rss(): return [int(l.split()[1]) for l in open('/proc/self/status') if l.startswith('VmRSS')][0] / 1024\n"
         "m, t = rss(), time.process_time()\n"
         "import lean_nn\n"
+        "lean_nn.tensor, lean_nn.functional, lean_nn.grad\n"
         "print(json.dumps([1e3 * (time.process_time() - t), rss() - m]))"
     )
     if not os.path.exists("/proc/self/status"):
@@ -84,3 +85,13 @@ def test_threads_default_follows_the_environment() -> None:
 def test_threads_default_follows_affinity() -> None:
     program = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
     assert value(program + "import lean_nn as ln; print(ln.get_num_threads())") == 1
+
+
+def test_parts_can_be_imported_first() -> None:
+    """Whatever is imported first, the engine finds its Tensors, and `lean_nn.tensor` is the function."""
+    for first in ("from lean_nn import functional as F", "from lean_nn.functional import relu", "import lean_nn.graph",
+                  "from lean_nn.tensor import Tensor", "from lean_nn.graph import compile", "import lean_nn.spec.interval",
+                  "from lean_nn.ops.elementwise import add", "import lean_nn.cli"):  # fmt: skip
+        program = f"import json; {first}; import numpy as np; import lean_nn; from lean_nn.ops.elementwise import mul; "
+        program += "y = mul(np.float32([2]), np.float32([3])); print(json.dumps([y.tolist(), lean_nn.tensor(1.0).item()]))"
+        assert value(program) == [[6.0], 1.0], first
