@@ -108,7 +108,7 @@ def run(data: tuple[Pair, Pair], epochs: int, threads: int, size: int = 28, widt
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.mnist", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--threads", type=int, nargs="+", default=[ln.get_num_threads()], help="numbers of threads")
     options = parser.parse_args()
     data = digits()

@@ -36,7 +36,8 @@ from lean_nn.nn.stateless import dropout_seeds, functional_call, pure
 
 __all__ = [
     *_activation, *_conv, *_layers, *_loss, *_norm, *_pool, "Module", "ModuleDict", "ModuleList", "Parameter", "Sequential",
-    "Upsample", "dropout_seeds", "functional_call", "init", "interpolate", "manual_seed", "pure",
+    "Summary", "Upsample", "dropout_seeds", "from_toml", "functional_call", "init", "interpolate", "manual_seed", "models",
+    "pure", "summary",
 ]  # fmt: skip
 
 # these stand on the names above, or need the compiler: they come when they are asked for

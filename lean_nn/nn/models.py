@@ -122,9 +122,9 @@ def resnet20(channels: int = 3, classes: int = 10, width: int = 16, depth: int =
 MODELS: dict[str, Callable[..., Module]] = {"digits_cnn": digits_cnn, "lenet": lenet, "mlp": mlp, "resnet20": resnet20}
 
 LAYERS = {  # what a file may name: layers from x to y, nothing else
-    name for name in nn.__all__
-    if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), Module)
-    and name not in ("Module", "ModuleDict", "ModuleList", "Sequential") and not name.endswith("Loss")
+    name for name, value in vars(nn).items()
+    if isinstance(value, type) and issubclass(value, Module) and not name.startswith("_") and not name.endswith("Loss")
+    and name not in ("Module", "ModuleDict", "ModuleList", "Sequential")
 }  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lean_nn as ln
 from lean_nn import nn
@@ -259,3 +261,45 @@ def test_models_in_pytorch_have_the_same_state() -> None:
     twin.load_state_dict({key: torch.from_numpy(value) for key, value in model.state_dict().items()})
     x = np.random.default_rng(0).random((3, 1, 8, 8))
     close(model(x), twin(torch.from_numpy(x)))
+
+
+PARTS: dict[str, Any] = {  # layers that keep four channels, whatever the size of the image
+    "conv": lambda lib, n: lib.Conv2d(4, 4, 1 + n % 3, padding=1, stride=1 + n % 2, groups=(1, 2, 4)[n % 3]),
+    "mirror": lambda lib, n: lib.Conv2d(4, 4, 3, padding=1, padding_mode=("reflect", "replicate", "circular")[n % 3]),
+    "back": lambda lib, n: lib.ConvTranspose2d(4, 4, 2 + n % 2, stride=1 + n % 2, bias=n > 1),
+    "max": lambda lib, n: lib.MaxPool2d(2, 1 + n % 2, n % 2), "mean": lambda lib, n: lib.AvgPool2d(2, 1, 1, n > 1, n % 2 == 0),
+    "norm": lambda lib, n: lib.BatchNorm2d(4, momentum=(0.1, 0.5, None, 1.0)[n]),
+    "group": lambda lib, n: lib.GroupNorm(1 + n % 2, 4),
+    "relu": lambda lib, n: lib.ReLU(), "gelu": lambda lib, n: lib.GELU(), "silu": lambda lib, n: lib.SiLU(),
+    "up": lambda lib, n: lib.Upsample(size=(3 + n, 4)), "bins": lambda lib, n: lib.AdaptiveMaxPool2d((3, 2 + n)),
+    "line": lambda lib, n: lib.Upsample(scale_factor=1.5, mode="bilinear", align_corners=n > 1),
+}  # fmt: skip
+
+
+ONE = st.tuples(st.sampled_from(sorted(PARTS)), st.integers(0, 3))
+
+
+@given(parts=st.lists(ONE, min_size=1, max_size=6), seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_any_network_of_these_parts(parts: list[tuple[str, int]], seed: int) -> None:
+    """Output, gradients and running statistics of random networks, in training and in use."""
+
+    def make(lib: Any) -> Any:
+        body = [PARTS[name](lib, n) for name, n in parts]
+        return lib.Sequential(*body, lib.AdaptiveAvgPool2d(2), lib.Flatten(), lib.Linear(16, 3))
+
+    mine, yours = make(nn).double(), make(torch.nn).double()
+    yours.load_state_dict({key: torch.from_numpy(value.copy()) for key, value in mine.state_dict().items()})
+    rng = np.random.default_rng(seed)
+    array, weight = rng.standard_normal((2, 4, 6, 5)), rng.standard_normal((2, 3))
+    x, t = ln.tensor(array, requires_grad=True), torch.from_numpy(array).requires_grad_()
+    y, s = mine(x), yours(t)
+    close(y, s, 1e-10)
+    y.backward(ln.tensor(weight))
+    s.backward(torch.from_numpy(weight))
+    close(x.grad, t.grad, 1e-9)
+    for p, q in zip(mine.parameters(), yours.parameters(), strict=True):
+        close(p.grad, q.grad, 1e-9)
+    close(mine.eval()(x), yours.eval()(t), 1e-9)
+    program = ln.compile(mine, array)
+    assert np.allclose(program(array), mine(array).numpy(), rtol=1e-9, atol=1e-9)
