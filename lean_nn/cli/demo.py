@@ -84,7 +84,8 @@ def run(options: argparse.Namespace) -> int:
     seconds = time.perf_counter() - began
     say(f"   {100 * found['accuracy']:.2f} % right on {len(y)} digits it has not seen, after {seconds:.1f} s\n")
 
-    say("2  Check: one directional derivative of the loss by 30,890 weights, in both modes")
+    weights = sum(p.size for p in model.parameters())
+    say(f"2  Check: one directional derivative of the loss by {weights:,} weights, in both modes")
     forward, reverse = slopes(model, x[:32], y[:32], options.seed)
     apart = abs(forward - reverse) / max(abs(reverse), 1e-300)
     say(f"   forward {forward:+.15f}\n   reverse {reverse:+.15f}   relative difference {apart:.0e}\n")

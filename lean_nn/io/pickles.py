@@ -3,7 +3,7 @@
 A pickle is a program for a small stack machine, and its usual interpreter looks names up in any module and calls what it
 finds. This one is another interpreter of the same language. It has the instructions with which PyTorch writes state dicts:
 numbers, texts, tuples, lists, dicts, a memo. A *name* pushes a text in a box; *calling* looks the text up in the table `CALLS`
-below, which has five entries; everything else is refused by its name. There is no way from a byte of the file to a function
+below, which has four entries; everything else is refused by its name. There is no way from a byte of the file to a function
 that is not in this file.
 
 **Bounds.** One instruction makes at most one small object, `MOST` instructions are carried out, and no number in the pickle

@@ -259,3 +259,24 @@ def test_nothing_is_imported(tmp_path: Path) -> None:
     refused(path, "antigravity.fly")
     assert "antigravity" not in sys.modules
     assert all(function.__module__ == "lean_nn.io.pickles" for function in CALLS.values())
+
+
+def test_limits_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pickles of millions of instructions are refused; here of more than thirty."""
+    path = zipped(tmp_path / "w.pt", b"\x80\x02](" + b"N" * 40 + b"e.")
+    with monkeypatch.context() as patch:
+        patch.setattr("lean_nn.io.pickles.MOST", 30)
+        refused(path, "more than 30 instructions")
+    with monkeypatch.context() as patch:
+        patch.setattr("lean_nn.io.pytorch.LONGEST_PICKLE", 40)
+        patch.setattr("lean_nn.io.pytorch._entry.__defaults__", (40,))
+        refused(path, "has at most 40 bytes; got 46")
+    assert io.load_pytorch(path) == [None] * 40
+
+
+def test_values_that_share_are_read_once(tmp_path: Path) -> None:
+    """Thirty pairs, each twice in the next: a billion pairs if one walked them all, and as deep as is allowed."""
+    doubled = b"\x80\x02]" + b"".join(b"q%ch%c\x86" % (i, i) for i in range(30)) + b"."
+    found = io.load_pytorch(zipped(tmp_path / "w.pt", doubled))
+    assert found[0] is found[1]
+    refused(zipped(tmp_path / "w.pt", doubled[:-1] + b"\x85" * 3 + b"."), "containers deep|tensors by name")
