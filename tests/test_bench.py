@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lean_nn as ln
-from benches import conv, forward, graph, mnist, overhead, peak, pool, report, training
+from benches import conv, forward, graph, mnist, overhead, peak, pool, predict, report, training
 from benches.__main__ import MODULES
 from benches.harness import Bench, Result, run
 
@@ -90,6 +90,12 @@ def test_peaks_are_positive() -> None:
 def test_import_cost_is_measured() -> None:
     cost = overhead.import_cost(1)
     assert 0 < cost["ms"] < 2000 and cost["MB"] < 100
+
+
+def test_a_whole_process_is_measured(tmp_path: Path) -> None:
+    (numpy_time, _, numpy_size), (time, _, size) = predict.measured(predict.commands(tmp_path), 1)
+    assert 0 < numpy_time and 0 < time
+    assert numpy_size < size < numpy_size + 15  # what the command may take beside NumPy's own memory
 
 
 def test_command_line(tmp_path: Path) -> None:
