@@ -203,11 +203,16 @@ def fit(
                          f"{schedule_every!r} and {checkpoint_every}; correct them")  # fmt: skip
     if schedule is not None and schedule.optimizer is not optimizer:
         raise ValueError("fit: the schedule is of the optimiser that is used; got another's; make it with this optimiser")
+    if compiled and getattr(schedule, "cycle_momentum", False):
+        raise ValueError("fit: a compiled step takes its rate as an argument and nothing else; got a schedule that moves the "
+                         "momentum too; pass cycle_momentum=False to it, or compiled=False")  # fmt: skip
     chosen_metrics, objective = named_metrics(metrics), loss_of(loss)
     loader = _loader(data, batch_size, shuffle, seed)
     path = None if checkpoint is None else os.fspath(checkpoint)
-    recipe = {"seed": int(seed), "optimizer": type(optimizer).__name__, "metrics": list(chosen_metrics)}
-    stopping = _stopping(early_stopping, validation is not None)
+    names = ["loss", *chosen_metrics]
+    columns = names if validation is None else [*names, *(f"val_{name}" for name in names)]
+    recipe = {"seed": int(seed), "optimizer": type(optimizer).__name__, "columns": columns}
+    stopping = _stopping(early_stopping, columns)
     found = None
     if path is not None and resume and os.path.exists(path):
         found = files.restore(path, recipe, model, optimizer, {"loader": loader, "schedule": schedule, "stopping": stopping})
@@ -241,12 +246,17 @@ def _loader(data: Any, batch_size: int, shuffle: bool, seed: int) -> Any:
     return data
 
 
-def _stopping(given: EarlyStopping | int | None, validated: bool) -> EarlyStopping | None:
-    if isinstance(given, EarlyStopping):
-        given.reset()
-    if given is None or isinstance(given, EarlyStopping):
-        return given
-    return EarlyStopping("val_loss" if validated else "loss", int(given))
+def _stopping(given: EarlyStopping | int | None, columns: list[str]) -> EarlyStopping | None:
+    if given is None:
+        return None
+    stopping = given if isinstance(given, EarlyStopping) else EarlyStopping(
+        "val_loss" if "val_loss" in columns else "loss", int(given)
+    )  # fmt: skip
+    if stopping.monitor not in columns:
+        raise ValueError(f"fit: early stopping watches one of {columns}; got {stopping.monitor!r}; choose one, and pass "
+                         f"validation data for those of the validation")  # fmt: skip
+    stopping.reset()
+    return stopping
 
 
 def _validation(

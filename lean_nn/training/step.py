@@ -165,9 +165,9 @@ class TrainingStep:
     def __call__(self, x: Array, y: Array, seed: int) -> tuple[float, Array | None]:
         """Take one step; gives the loss before it and the outputs."""
         self.prepare(x, y)
-        if self._settings() != self.settings:
-            raise ValueError(f"fit: a step has the optimiser's settings as it began, {self.settings}; got {self._settings()}; "
-                             f"only rates change: pass cycle_momentum=False to OneCycleLR")  # fmt: skip
+        if self.compiled and self._settings() != self.settings:
+            raise ValueError(f"fit: a compiled step has the optimiser's settings as it began, {self.settings}; "
+                             f"got {self._settings()}; change rates only, or pass compiled=False")  # fmt: skip
         program = self._programs[x.shape, x.dtype, y.shape, y.dtype]
         varying = (x, y, self._rates(), self._seeds(seed))
         value, output = _pair(program(*varying) if program is not None else self._eager(*varying))

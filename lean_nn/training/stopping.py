@@ -45,8 +45,7 @@ class EarlyStopping:
     def improved(self, row: dict[str, Any]) -> bool:
         """Take note of an epoch's row; whether it is the best so far."""
         if self.monitor not in row:
-            raise ValueError(f"EarlyStopping: monitor is one of {list(row)}; got {self.monitor!r}; "
-                             f"choose one, and pass validation data for those of the validation")  # fmt: skip
+            raise ValueError(f"EarlyStopping: monitor is one of {list(row)}; got {self.monitor!r}; choose one of them")
         value = self.sign * row[self.monitor]
         better = bool(value < self.best - self.min_delta)
         self.waited = 0 if better else self.waited + 1
