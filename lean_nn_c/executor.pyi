@@ -9,6 +9,13 @@ FRAMES: int
 class Frame:
     arena: Any
 
+class Signature:
+    def __init__(
+        self, inputs: list[tuple[tuple[int, ...], Any]], outputs: list[tuple[tuple[int, ...], Any]]
+    ) -> None: ...
+    def inputs_of(self, arguments: tuple[Any, ...]) -> list[Any] | None: ...
+    def outputs_of(self, out: Any, inputs: list[Any]) -> list[Any] | None: ...
+
 class Executor:
     steps: list[Step]
     made: int

@@ -60,6 +60,86 @@ cdef struct Slot:
     Py_ssize_t offset
 
 
+cdef extern from "numpy/arrayobject.h":
+    bint PyArray_IS_C_CONTIGUOUS(cnp.ndarray)
+    bint PyArray_ISWRITEABLE(cnp.ndarray)
+    bint PyArray_ISALIGNED(cnp.ndarray)
+    bint PyArray_ISNOTSWAPPED(cnp.ndarray)
+
+
+cdef class Signature:
+    """Arrays as they may come without being looked at twice: plain, contiguous, of known shapes and types.
+
+    Parameters
+    ----------
+    inputs, outputs : (shape, dtype) of each
+    """
+    cdef list inputs, outputs
+
+    def __init__(self, list inputs, list outputs):
+        self.inputs = [(tuple(shape), np.dtype(dtype).num) for shape, dtype in inputs]
+        self.outputs = [(tuple(shape), np.dtype(dtype).num) for shape, dtype in outputs]
+
+    def inputs_of(self, tuple arguments not None):
+        """The arguments as a list; None where one of them is not quite what is expected."""
+        if len(arguments) != len(self.inputs):
+            return None
+        for argument, expected in zip(arguments, self.inputs):
+            if not fits(argument, expected):
+                return None
+        return list(arguments)
+
+    def outputs_of(self, out, list inputs not None):
+        """New arrays, or those of `out` (one, or a flat tuple) if they fit and overlap nothing; None where they do not."""
+        if out is None:
+            return [new_array(expected) for expected in self.outputs]
+        arrays = list(out) if type(out) is tuple else [out]
+        if len(arrays) != len(self.outputs):
+            return None
+        for i in range(len(arrays)):
+            if not fits(arrays[i], <tuple>self.outputs[i]) or not PyArray_ISWRITEABLE(<cnp.ndarray>arrays[i]):
+                return None
+            for other in inputs:
+                if overlap(arrays[i], other):
+                    return None
+            for k in range(i):
+                if overlap(arrays[i], arrays[k]):
+                    return None
+        return arrays
+
+
+cdef bint fits(argument, tuple expected) except -1:
+    cdef cnp.ndarray array
+    cdef int axis
+    cdef tuple shape = <tuple>expected[0]
+    if type(argument) is not cnp.ndarray:
+        return False
+    array = <cnp.ndarray>argument
+    if (cnp.PyArray_TYPE(array) != <int>expected[1] or cnp.PyArray_NDIM(array) != len(shape)
+            or not PyArray_IS_C_CONTIGUOUS(array) or not PyArray_ISALIGNED(array) or not PyArray_ISNOTSWAPPED(array)):
+        return False
+    for axis in range(len(shape)):
+        if cnp.PyArray_DIM(array, axis) != <Py_ssize_t>shape[axis]:
+            return False
+    return True
+
+
+cdef bint overlap(cnp.ndarray a, cnp.ndarray b) noexcept:
+    """Of two contiguous arrays."""
+    cdef char* x = <char*>cnp.PyArray_DATA(a)
+    cdef char* y = <char*>cnp.PyArray_DATA(b)
+    return x < y + cnp.PyArray_NBYTES(b) and y < x + cnp.PyArray_NBYTES(a)
+
+
+cdef object new_array(tuple expected):
+    cdef cnp.npy_intp dims[64]
+    cdef tuple shape = <tuple>expected[0]
+    cdef int axis, rank = len(shape)
+    for axis in range(rank):
+        dims[axis] = shape[axis]
+    return empty_array(rank, dims, expected[1])
+
+
 cdef class Frame:
     """The memory of one call."""
     cdef readonly object arena

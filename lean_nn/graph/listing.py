@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -69,6 +70,22 @@ def aligned(heading: tuple[str, ...], rows: list[Any], right: tuple[int, ...] = 
         "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
         for row in lines
     )
+
+
+def history(recorded: Graph, stages: Iterable[tuple[str, Graph]]) -> str:
+    """The recorded graph, then for every pass what it did: the graph anew where it changed, one line where it did not."""
+
+    def summary(graph: Graph) -> str:
+        size = sum(array.nbytes for array in graph.constants.values())
+        return f"{len(graph.nodes)} nodes, {len(graph.constants)} constants of {size:,} bytes"
+
+    last = table(recorded)
+    parts = [f"recorded: {summary(recorded)}\n{last}"]
+    for name, graph in stages:
+        text = table(graph)
+        parts.append(f"{name}: nothing to do" if text == last else f"{name}: {summary(graph)}\n{text}")
+        last = text
+    return "\n\n".join(parts)
 
 
 def dot(graph: Graph) -> str:

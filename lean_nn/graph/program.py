@@ -17,13 +17,14 @@ from lean_nn.device import CPU, Device, common_device, device_of, holds_numbers,
 from lean_nn.graph import listing
 from lean_nn.graph.execute import executor
 from lean_nn.graph.ir import Array, Graph, size_of
-from lean_nn.graph.passes import PASSES, optimise
+from lean_nn.graph.passes import PASSES, optimise, stages
 from lean_nn.graph.plan import make_plan
 from lean_nn.graph.symbol import describe
 from lean_nn.graph.trace import ArraySpec, Traced, apply_graph, constants_on, is_array, trace
 from lean_nn.graph.updates import set_aside
 from lean_nn.primitive import FLOATS, Aval, GraphError
 from lean_nn_c import engine, memory
+from lean_nn_c.executor import Signature
 
 if TYPE_CHECKING:
     from lean_nn.graph.profile import Profile
@@ -70,6 +71,9 @@ class Program:
         self._check_kept()
         self._out_avals = [self.graph.avals[v] for v in self.graph.outputs]
         self._constants: dict[Device, dict[int, Any]] = {}
+        self._signature = Signature(self._avals, self._out_avals)  # type: ignore[arg-type]  # an Aval is such a pair
+        self._plain = not self.graph.updates and len(self._open) == len(self._avals) and not self._fixed
+        self._lone = not isinstance(traced.result, (tuple, list, dict)) and traced.result is not None
 
     # --- running ---
 
@@ -85,6 +89,12 @@ class Program:
         derivatives pass through and a program may be part of another. So it does where the arguments lie on a device,
         with its constants copied there once.
         """
+        if self._plain:  # the commonest call, with nothing to sort out first
+            known = self._signature.inputs_of(arguments)
+            given = None if known is None else self._signature.outputs_of(out, known)
+            if known is not None and given is not None:
+                self._executor.run(known, given)
+                return given[0] if self._lone else tree.rebuild(self.source.result, given)
         leaves = self._leaves(arguments)
         inputs = self._bind(leaves)
         if any(map(_followed, leaves)):
@@ -284,6 +294,25 @@ class Program:
     def __repr__(self) -> str:
         m = self.memory
         return f"<Program of {len(self.plan.steps)} steps, weights {m.weights} B, arena {m.arena} B, peak {m.peak} B>"
+
+    def passes_report(self) -> str:
+        """The graph as it was recorded and after every pass.
+
+        Examples
+        --------
+        >>> import lean_nn as ln
+        >>> program = ln.compile(lambda x: ln.functional.exp(x * 2.0 + 1.0), (2,), passes=("dead", "chains"))
+        >>> for line in program.passes_report().splitlines():
+        ...     if not line.startswith(("%", "program", "return")):
+        ...         print(line)
+        recorded: 3 nodes, 2 constants of 8 bytes
+        <BLANKLINE>
+        dead: nothing to do
+        <BLANKLINE>
+        chains: 1 nodes, 2 constants of 8 bytes
+        """
+        recorded = set_aside(self.source.graph)
+        return listing.history(recorded, stages(recorded, self.passes))
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language."""

@@ -17,7 +17,7 @@ pass               what it does                                                 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from lean_nn.graph.ir import Graph
 from lean_nn.graph.passes.affine import fold_affine
@@ -38,8 +38,8 @@ PASSES: dict[str, Pass] = {
 EXACT = ("constants", "common", "dead", "tails", "chains")
 
 
-def optimise(graph: Graph, names: Iterable[str]) -> Graph:
-    """The graph after the named passes, in the order of `PASSES`; what they leave unused is dropped."""
+def stages(graph: Graph, names: Iterable[str]) -> Iterator[tuple[str, Graph]]:
+    """(pass, the graph after it) for the named passes, in the order of `PASSES`."""
     wanted = set(names)
     unknown = wanted - set(PASSES)
     if unknown:
@@ -47,4 +47,11 @@ def optimise(graph: Graph, names: Iterable[str]) -> Graph:
     for name, change in PASSES.items():
         if name in wanted:
             graph = change(graph)
+            yield name, graph
+
+
+def optimise(graph: Graph, names: Iterable[str]) -> Graph:
+    """The graph after the named passes; what they leave unused is dropped."""
+    for _, changed in stages(graph, names):
+        graph = changed
     return graph
