@@ -9,6 +9,8 @@ place, running statistics as arguments. An inference program has the weights as 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import json
 import subprocess
 import sys
@@ -21,18 +23,19 @@ import numpy as np
 import lean_nn as ln
 from benches import report
 from benches.harness import Bench, Pair, cores, set_threads, time_pair, torch
-from benches.networks import Network, is_buffer
+from benches.networks import Network, is_buffer, lenet_network, resnet_network, unet_network
 from benches.training import ROWS, STEPS, TOLERANCE, Row, our_step, their_step
 from lean_nn import functional as F
 from lean_nn import optim
+from lean_nn_c import memory as memory_c
 
 CHAIN = 16_000
 MEMORY = """
 import json, sys
 from benches import graph
-from benches.training import ROWS
-print(json.dumps(graph.peak(next(row for row in ROWS if row.network().name == sys.argv[1]), int(sys.argv[2]))))
+print(json.dumps(graph.peak(graph.MEASURED[sys.argv[1]], int(sys.argv[2]))))
 """
+MEASURED = {"LeNet": lenet_network, "ResNet-20": resnet_network, "U-Net": unet_network}
 
 
 # --- programs ---
@@ -168,19 +171,23 @@ def compile_times(tiny: bool = False) -> str:
     return f"compile {CHAIN:,} relu nodes: {best[0]:.2f} s; {2 * CHAIN:,}: {best[1]:.2f} s; ratio {best[1] / best[0]:.2f}"
 
 
-def peak(row: Row, batch: int) -> dict[str, float]:
+def peak(make: Callable[..., Network], batch: int) -> dict[str, float]:
     """Bytes of an inference program at its peak: said beforehand, and measured in this process at the first call."""
 
     def high() -> int:
         with open("/proc/self/status") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
 
-    inference_of = row.network(batch=1)
+    inference_of = make(batch=1)
     rng = np.random.default_rng(0)
     inference(inference_of, inference_of.make(rng))(inference_of.batch(rng)[0])  # code and tables, whatever the size
-    network = row.network(batch=batch)
+    network = make(batch=batch)
     arrays, (x, _) = network.make(rng), network.batch(rng)
     program = inference(network, arrays)
+    gc.collect()
+    memory_c.release()  # nothing that is left over from before is used again
+    if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+        libc.malloc_trim(0)
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the high-water mark starts again from here
     before = high()
@@ -206,7 +213,7 @@ def main() -> int:
     for line in beside_eager(options.tiny, options.seconds, options.threads):
         print(line, flush=True)
     print(compile_times(options.tiny))
-    for name, batch in (("LeNet", 64), ("ResNet-20", 32)):
+    for name, batch in (("LeNet", 64), ("ResNet-20", 32), ("U-Net", 8)):
         print(memory(name, 2 if options.tiny else batch))
     return 0
 

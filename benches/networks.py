@@ -130,6 +130,33 @@ def resnet_network(batch: int = 32, size: int = 32, depth: int = 3, width: int =
     return Network(f"ResNet-{6 * depth + 2}", {**shapes, **_layer("fc", 10, inner)}, resnet, (batch, 3, size, size))
 
 
+# --- U-Net: two levels of two 3 × 3 convolutions, upwards by transposed convolution, the sides joined ---
+
+
+def unet(params: dict[str, Any], x: Any, training: bool = True, F: Any = functional) -> Any:
+    def twice(name: str, x: Any) -> Any:
+        for part in ("a", "b"):
+            x = F.relu(F.conv2d(x, params[f"{name}{part}.weight"], params[f"{name}{part}.bias"], padding=1))
+        return x
+
+    side = twice("down", x)
+    low = twice("low", F.max_pool2d(side, 2))
+    up = F.conv_transpose2d(low, params["up.weight"], params["up.bias"], 2)
+    x = twice("join", F.concat([side, up], 1))
+    return F.conv2d(x, params["last.weight"], params["last.bias"])
+
+
+def unet_network(batch: int = 8, size: int = 64, width: int = 16) -> Network:
+    def twice(name: str, inner: int, outer: int) -> Shapes:
+        return {**_layer(f"{name}a", outer, inner, 3, 3), **_layer(f"{name}b", outer, outer, 3, 3)}
+
+    shapes = {
+        **twice("down", 3, width), **twice("low", width, 2 * width), "up.weight": (2 * width, width, 2, 2), "up.bias": (width,),
+        **twice("join", 2 * width, width), **_layer("last", 2, width, 1, 1),
+    }  # fmt: skip
+    return Network("U-Net", shapes, unet, (batch, 3, size, size))
+
+
 # --- 3-D CNN: conv 1→16 3³, pool 2, conv 16→32 3³, global average, 32→10 ---
 
 

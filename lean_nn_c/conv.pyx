@@ -22,7 +22,7 @@ from lean_nn_c.direct cimport (
 )
 from lean_nn_c.gemm cimport read_tail
 from lean_nn_c.precision cimport is_fast
-from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, make_step
+from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, make_step, probing
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, taps_conv
 from lean_nn_c.taps_weight cimport taps_conv_weight
 from lean_nn_c.winograd cimport (
@@ -116,10 +116,12 @@ cdef int conv(const Plan* p, bint transposed, const real* source, const real* w,
         status = taps_conv(g, transposed, source, w, b, tail, out)
         if status == UNSUITED and p.by == TAPS:
             return STEP_TOO_LARGE
-        if status == DONE and spoilt(<const real*>out, results, w, weights):
+        if status == DONE and not probing() and spoilt(<const real*>out, results, w, weights):
             status = UNSUITED
     if final(status):
         return told(status)
+    if probing():
+        return STEP_NO_MEMORY
     direct_conv(g, transposed, source, w, b, tail, out)
     return STEP_DONE
 
@@ -140,11 +142,13 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
         status = taps_conv_weight(g, x, y_bar, w_bar)
         if status == UNSUITED and p.by == TAPS:
             return STEP_TOO_LARGE
-        if status == DONE and (spoilt(<const real*>w_bar, results, y_bar, outs)
+        if status == DONE and not probing() and (spoilt(<const real*>w_bar, results, y_bar, outs)
                                or spoilt(<const real*>w_bar, results, x, cells)):
             status = UNSUITED
     if final(status):
         return told(status)
+    if probing():
+        return STEP_NO_MEMORY
     direct_conv_weight(g, x, y_bar, w_bar)
     return STEP_DONE
 
@@ -158,8 +162,9 @@ cdef int run_conv(const void* plan, bint transposed, char** at, real unused) noe
     cdef lnn_tail tail = p.tail
     cdef int b = 2, other = b + p.bias, packed = other + tail.adds, out = packed + p.packed
     tail.other = <size_t>at[other] - <size_t>at[out]
+    cdef bint ends = (tail.adds or tail.act != LNN_PLAIN) and not probing()
     return conv(p, transposed, <const real*>at[0], <const real*>at[1], <const real*>at[b] if p.bias else NULL,
-                <const real*>at[packed] if p.packed else NULL, &tail if tail.adds or tail.act != LNN_PLAIN else NULL,
+                <const real*>at[packed] if p.packed else NULL, &tail if ends else NULL,
                 <real*>at[out])
 
 
@@ -278,7 +283,7 @@ def step(
         run, sizes = fold_f64 if wide else fold_f32, (y * p.g.taps, x)
     else:
         raise ValueError(f"conv: unknown kernel; got {name!r}; choose from conv, conv_input, conv_weight, unfold, fold")
-    return make_step(name, run, &p, sizeof(p), sizes)
+    return make_step(name, run, &p, sizeof(p), sizes, 1, None, "fold" not in name and min(sizes) > 0)
 
 
 def pack(

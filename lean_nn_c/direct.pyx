@@ -19,7 +19,6 @@ compute never decides how: the bits depend on the geometry alone.
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
@@ -30,6 +29,7 @@ from lean_nn_c._strips cimport (
     make_plan, open_plan, plan_bytes, settle, sweep_rows,
 )
 from lean_nn_c._types cimport real
+from lean_nn_c.step cimport give_scratch, probing, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED
 from lean_nn_c.threads cimport threads_for
 
@@ -213,7 +213,7 @@ cdef char* open_desks(const Strips* s, int64_t rest, int desks, int64_t* size) n
     cdef char* memory
     cdef int i
     size[0] = rounded(plan_bytes(s)) + rounded(s.cells * s.itemsize) + rounded(rest)
-    memory = <char*>malloc(desks * size[0])
+    memory = <char*>take_scratch(desks * size[0])
     if memory != NULL:
         for i in range(desks):
             open_plan(s, <Plan*>(memory + i * size[0]))
@@ -300,7 +300,9 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
     cdef int64_t i, units, blocks, size
     cdef int threads = strip_threads(g)
     cdef char* desks
-    if not cut(&s, g, CONV_INPUT if transposed else CONV, sizeof(real)) or not all_finite(w, g.o * g.cg * g.taps):
+    if not cut(&s, g, CONV_INPUT if transposed else CONV, sizeof(real)):
+        return UNSUITED
+    if not probing() and not all_finite(w, g.o * g.cg * g.taps):
         return UNSUITED
     desks = open_desks(&s, s.sums, threads, &size)
     if desks == NULL:
@@ -310,7 +312,7 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
     for i in prange(blocks, schedule="dynamic", num_threads=threads):
         strip_units(&s, g, source, w, b, tail, out, desks + omp_get_thread_num() * size, units * i // blocks,
                     units * (i + 1) // blocks)
-    free(desks)
+    give_scratch(desks)
     return DONE
 
 
@@ -393,5 +395,5 @@ cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar,
     for i in prange(blocks, schedule="dynamic", num_threads=threads):
         strip_weights(&s, g, x, y_bar, w_bar, desks + omp_get_thread_num() * size, g.c * i // blocks,
                       g.c * (i + 1) // blocks)
-    free(desks)
+    give_scratch(desks)
     return DONE if all_finite(<const real*>w_bar, g.o * g.cg * g.taps) else SPOILT

@@ -297,7 +297,7 @@ def update_step(str rule, bint wide, Py_ssize_t n, bint wide_rate, bint wide_cou
 
     numbers = (8 if wide_rate else 4, 8 if wide_count else 4)
     sizes = (p.item * n,) * (p.slots + 2) + numbers + (p.item * n,) * (p.slots + 1)
-    return make_step(rule + "_update", run_update, &p, sizeof(p), sizes, slots + 1, None, NULL, blame)
+    return make_step(rule + "_update", run_update, &p, sizeof(p), sizes, slots + 1, None, False, blame)
 
 
 # ----------------------------------------------------------------------------------------------- chains

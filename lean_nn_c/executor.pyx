@@ -12,8 +12,8 @@ cimport numpy as cnp
 from libc.stdlib cimport calloc, free, malloc
 
 from lean_nn_c.memory cimport empty_array
-from lean_nn_c.step cimport STEP_DONE, Kernel, Room, Step, fail
-from lean_nn_c.threads cimport hold_threads, let_threads_go
+from lean_nn_c.step cimport STEP_DONE, Kernel, Step, fail, open_bench, probe
+from lean_nn_c.threads cimport narrow_threads, threads_now
 
 import os
 import threading
@@ -46,9 +46,8 @@ if hasattr(os, "register_at_fork"):
 
 cdef struct Call:
     Kernel kernel
-    Room room       # NULL: no scratch
     const void* plan
-    int first       # its operands: a stretch of the frame's addresses, and behind it one for scratch
+    int first       # its operands: a stretch of the frame's addresses
     int count
 
 
@@ -182,7 +181,7 @@ cdef class Executor:
         self.places, self.constants, self.arena = places, constants, arena
         self.n_calls = len(steps)
         for of in operands:
-            total += len(of) + 1
+            total += len(of)
         self.addresses = total
         self.calls = <Call*>calloc(max(self.n_calls, 1), sizeof(Call))
         self.slots = <Slot*>calloc(max(total, 1), sizeof(Slot))
@@ -197,7 +196,7 @@ cdef class Executor:
         cdef Call* call = &self.calls[i]
         cdef Slot* slot
         call.first, call.count = first, len(of)
-        call.kernel, call.room, call.plan = step.kernel, step.room, step.plan
+        call.kernel, call.plan = step.kernel, step.plan
         for value in of:
             if not 0 <= value < len(self.shapes):
                 raise ValueError(f"executor: values are numbered 0 to {len(self.shapes) - 1}; got {value}")
@@ -209,7 +208,7 @@ cdef class Executor:
             first += 1
         if step.sizes != tuple([self.nbytes(value) for value in of]):
             raise ValueError(f"{step.name}: the step takes arrays of {step.sizes} bytes; got values {of}")
-        return first + 1
+        return first
 
     cdef object nbytes(self, value):
         return prod(self.shapes[value]) * self.dtypes[value].itemsize
@@ -221,11 +220,11 @@ cdef class Executor:
     def scratch(self, int threads):
         """Bytes of scratch on so many threads: what the step takes that needs most."""
         cdef Py_ssize_t most = 0
-        cdef int i
-        for i in range(self.n_calls):
-            if self.calls[i].room != NULL:
-                most = max(most, self.calls[i].room(self.calls[i].plan, threads))
-        return most
+        if threads != self.room_threads:
+            for step in self.steps:
+                most = max(most, <Py_ssize_t>probe(<Step>step, threads))
+            self.room, self.room_threads = most, threads
+        return self.room
 
     # --- frames ---
 
@@ -289,31 +288,28 @@ cdef class Executor:
     def run(self, list inputs not None, list outputs not None, watch=None):
         """Go through the steps; `watch(i)` is called before each, and once more after the last."""
         cdef Frame frame = self.take()
-        cdef bint held
-        cdef int threads = hold_threads(&held)
+        cdef int threads = threads_now(), own = narrow_threads(threads)     # what another thread says now comes later
         try:
             self.fill(frame, inputs, outputs, threads)
+            open_bench(frame.scratch, frame.room)
             self.go(frame, watch)
         finally:
-            let_threads_go(held)
+            open_bench(NULL, 0)
+            narrow_threads(own)
             self.give(frame)
 
     cdef int fill(self, Frame frame, list inputs, list outputs, int threads) except -1:
         """The caller's addresses, and scratch for so many threads."""
         cdef int i
         cdef Slot* slot
-        if threads != self.room_threads:
-            self.room, self.room_threads = self.scratch(threads), threads
-        if frame.room < self.room:
+        cdef Py_ssize_t room = self.scratch(threads)
+        if frame.room < room:
             free(frame.scratch)
             frame.room = 0
-            frame.scratch = <char*>malloc(self.room)
+            frame.scratch = <char*>malloc(room)
             if frame.scratch == NULL:
-                raise MemoryError(f"program: no memory for {self.room} bytes of scratch; use smaller batches or images")
-            frame.room = self.room
-        for i in range(self.n_calls):
-            if self.calls[i].room != NULL:
-                frame.table[self.calls[i].first + self.calls[i].count] = frame.scratch
+                raise MemoryError(f"program: no memory for {room} bytes of scratch; use smaller batches or images")
+            frame.room = room
         for i in range(self.n_slots):
             slot = &self.slots[i]
             array = outputs[slot.index] if slot.output else inputs[slot.index]

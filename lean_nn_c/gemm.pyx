@@ -15,7 +15,6 @@ Error: |c^ - c| <= gamma_k |a| |b|. Temporary space: less than 0.5 MB per thread
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._geometry cimport MAX_RANK, refuse
@@ -25,7 +24,7 @@ from lean_nn_c._simd cimport (
     lnn_tail, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
 )
 from lean_nn_c._types cimport real
-from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, make_step
+from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -332,7 +331,7 @@ cdef int multiply(Product* p, const real* a, const real* b, const real* bias, re
     if p.as_dots or p.m < FEW:
         scratch_size = max(THIN * min(p.k, <int64_t>LONG_BLOCK), <int64_t>SHORT_BLOCK * p.width)
     scratch_size = whole_lines(scratch_size)
-    memory = <real*>malloc((threads * scratch_size + SPARE_LINE) * sizeof(real))
+    memory = <real*>take_scratch((threads * scratch_size + SPARE_LINE) * sizeof(real))
     if memory == NULL:
         return 1
     scratch = aligned(memory)
@@ -342,7 +341,7 @@ cdef int multiply(Product* p, const real* a, const real* b, const real* bias, re
     else:
         for i in prange(units, schedule="dynamic", num_threads=threads):
             unit(p, a, b, bias, c, i, s.m, s.t, scratch + omp_get_thread_num() * scratch_size)
-    free(memory)
+    give_scratch(memory)
     return 0
 
 
@@ -448,7 +447,8 @@ def step(
         refuse("an operand is shorter than the sizes say")
     merge_rows(&plan.p, ta)
     arrays = [a_size, b_size, *([n] if bias else []), *([plan.results] if other else []), plan.results]
-    return make_step("matmul", run_f64 if wide else run_f32, &plan, sizeof(plan), tuple([item * size for size in arrays]))
+    return make_step("matmul", run_f64 if wide else run_f32, &plan, sizeof(plan), tuple([item * size for size in arrays]), 1, None,
+                     k > 0 and plan.results > 0)
 
 
 ACTS = {"": LNN_PLAIN, "relu": LNN_RELU, "leaky_relu": LNN_LEAKY}

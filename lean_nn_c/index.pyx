@@ -337,7 +337,7 @@ def index_step(str name, str which, bint wide, Py_ssize_t outer, Py_ssize_t n, P
     positions = 8 * k if which in ("take", "take_transpose") else 8 * outer * k * inner
     reads = which in ("gather", "take", "gather_at")
     return make_step(name, kernel_of(which, wide), &p, sizeof(p), (many if reads else few, positions, few if reads else many),
-                     1, None, NULL, lambda x, idx, y: blame(name, which, idx, n, ignore))
+                     1, None, False, lambda x, idx, y: blame(name, which, idx, n, ignore))
 
 
 def blame(str name, str which, idx, Py_ssize_t n, ignore):

@@ -224,4 +224,4 @@ def smooth_step(
     many, few = item * cells, item * windows
     sizes = ((many, item, few), (many, many, item, few), (few, many, item, many))[p.which]
     return make_step(name, run_f64 if wide else run_f32, &p, sizeof(p) - unused(&p.w), sizes, 1, (axes, outputs, inputs),
-                     NULL, blame)
+                     False, blame)

@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._types cimport real
-from lean_nn_c.step cimport STEP_DONE, make_step
+from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
 from lean_nn_c.threads cimport threads_for
 
 cdef extern from "lines.h" nogil:
@@ -119,17 +119,23 @@ cdef int run_sum(const void* plan, char** at, real unused) noexcept nogil:
     cdef const SumPlan* p = <const SumPlan*>plan
     cdef const Pass* job
     cdef const real* x = <const real*>at[0]
+    cdef real* scratch = NULL
     cdef real* y
     cdef int k
+    if p.scratch:
+        scratch = <real*>take_scratch(p.scratch * sizeof(real))
+        if scratch == NULL:
+            return STEP_NO_MEMORY
     if p.cells == 0:
         memset(at[1], 0, p.results * sizeof(real))
     elif p.passes == 0:
         memcpy(at[1], at[0], p.cells * sizeof(real))
     for k in range(p.passes):
         job = &p.run[k]
-        y = <real*>at[2] + job.to if k < p.passes - 1 else <real*>at[1]
+        y = scratch + job.to if k < p.passes - 1 else <real*>at[1]
         sum_parts(x, y, job.outer, job.n, job.inner, job.parts)
         x = y
+    give_scratch(scratch)
     return STEP_DONE
 
 
@@ -139,14 +145,6 @@ cdef int sum_f32(const void* plan, char** at) noexcept nogil:
 
 cdef int sum_f64(const void* plan, char** at) noexcept nogil:
     return run_sum(plan, at, <double>0)
-
-
-cdef Py_ssize_t room_f32(const void* plan, int threads) noexcept nogil:
-    return (<const SumPlan*>plan).scratch * 4
-
-
-cdef Py_ssize_t room_f64(const void* plan, int threads) noexcept nogil:
-    return (<const SumPlan*>plan).scratch * 8
 
 
 cdef int add_passes(SumPlan* p, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) except -1:
@@ -194,7 +192,7 @@ def sum_step(bint wide, tuple shape, tuple axes):
         if p.passes:
             p.scratch = p.run[p.passes - 1].to      # the last pass writes to the output
     return make_step("sum", sum_f64 if wide else sum_f32, &p, sizeof(p) - (PASSES - p.passes) * sizeof(Pass),
-                     (item * p.cells, item * p.results), 1, None, room_f64 if wide else room_f32)
+                     (item * p.cells, item * p.results), 1, None, p.scratch > 0)
 
 
 # ---------------------------------------------------------------------------------------------- extremes

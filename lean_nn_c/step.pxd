@@ -1,9 +1,7 @@
 from libc.stddef cimport size_t
 
-# A kernel on arrays that lie at `arrays`: inputs, outputs, scratch; `plan` is its geometry. Returns a status.
+# A kernel on arrays that lie at `arrays`, inputs first, then outputs; `plan` is its geometry. Returns a status.
 ctypedef int (*Kernel)(const void* plan, char** arrays) noexcept nogil
-# Bytes of scratch that a kernel takes on so many threads.
-ctypedef Py_ssize_t (*Room)(const void* plan, int threads) noexcept nogil
 
 cdef enum StepStatus:
     STEP_DONE = 0
@@ -21,10 +19,18 @@ cdef class Step:
     cdef readonly object keep       # what the plan points to
     cdef readonly object blame      # arrays ↦ the exception for a value that the kernel refuses, or None
     cdef Kernel kernel
-    cdef Room room                  # NULL: no scratch
+    cdef bint takes                 # whether the kernel takes scratch
     cdef void* plan
 
 
 cdef Step make_step(str name, Kernel kernel, const void* plan, size_t size, tuple sizes, int outputs=*, object keep=*,
-                    Room room=*, object blame=*)
+                    bint takes=*, object blame=*)
 cdef int fail(Step step, int status, tuple arrays) except -1
+cdef size_t probe(Step step, int threads)
+
+# scratch; the module's text says how kernels use it
+cdef void open_bench(char* base, size_t limit) noexcept nogil
+cdef bint probing() noexcept nogil
+cdef void* take_scratch(size_t size) noexcept nogil
+cdef void* hold_scratch(size_t size) noexcept nogil
+cdef void give_scratch(void* at) noexcept nogil

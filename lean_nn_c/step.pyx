@@ -3,16 +3,20 @@
 Every kernel but the elementwise ones is called this way, eagerly and by compiled programs: the record's ``step`` slot gives
 a `Step`, a C function and its own copy of a plan. Running it takes pointers, no GIL, and makes no Python object.
 
-A kernel that needs scratch says how much for a number of threads (`Room`); it finds it behind its arrays. Whoever calls it
-holds the number of threads still meanwhile. A kernel returns a status; `blame` looks at the arrays again for
-the words of the error.
+A kernel returns a status; `blame` looks at the arrays again for the words of the error.
+
+**Scratch.** Kernels get it from `take_scratch` (and give it back), on the thread that called them. That is the calling program's own
+*bench*, one stretch of memory that all its kernels use in turn, and otherwise the heap. How much a kernel takes is known by
+asking it: while a step is *probed*, `take_scratch` counts and refuses, so the kernel returns before it has touched an
+array. Whatever a kernel does before it has taken its last piece therefore asks `probing()` if it looks at data; a piece
+that is not the last is taken by `hold_scratch`, which does not refuse.
 """
 
 cimport numpy as cnp
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from lean_nn_c.threads cimport hold_threads, let_threads_go
+from lean_nn_c.threads cimport narrow_threads, threads_now
 
 cnp.import_array()
 
@@ -23,6 +27,99 @@ cdef extern from "numpy/arrayobject.h":
 
 cdef enum:
     MOST = 256      # arrays of a step that is called from Python
+    LINE = 64       # bytes: pieces of scratch begin at lines, and a line before each says how long it is
+
+cdef extern from *:
+    """
+    typedef struct { char *base; size_t limit, top, peak; int pieces, strays, probing; } lnn_bench;
+    static __thread lnn_bench lnn_own;      /* this thread's */
+    """
+    ctypedef struct lnn_bench:
+        char* base
+        size_t limit, top, peak
+        int pieces, strays, probing
+    lnn_bench lnn_own
+
+
+cdef void open_bench(char* base, size_t limit) noexcept nogil:
+    """From now on this thread's kernels take their scratch from `limit` bytes at `base` (NULL: from the heap)."""
+    global lnn_own
+    lnn_own.base, lnn_own.limit, lnn_own.top, lnn_own.pieces = base, limit, 0, 0
+
+
+cdef bint probing() noexcept nogil:
+    """Whether the kernel is only asked how much scratch it takes."""
+    return lnn_own.probing
+
+
+cdef void* take_scratch(size_t size) noexcept nogil:
+    """Scratch, or NULL where there is none, and while the step is probed."""
+    if lnn_own.probing:
+        count(size)
+        return NULL
+    return hold_scratch(size)
+
+
+cdef void count(size_t size) noexcept nogil:
+    global lnn_own
+    lnn_own.top += (size + 2 * LINE - 1) // LINE * LINE
+    lnn_own.peak = max(lnn_own.peak, lnn_own.top)
+
+
+cdef void* hold_scratch(size_t size) noexcept nogil:
+    """Scratch, or NULL where there is none."""
+    global lnn_own
+    cdef size_t whole = (size + 2 * LINE - 1) // LINE * LINE
+    cdef bint on_bench = not lnn_own.probing and lnn_own.base != NULL and lnn_own.top + whole <= lnn_own.limit
+    cdef char* piece
+    if on_bench:
+        piece = lnn_own.base + lnn_own.top
+        lnn_own.pieces += 1
+        count(size)
+    else:
+        piece = <char*>malloc(whole)
+        lnn_own.strays += 1
+        if lnn_own.probing:
+            count(size)
+        if piece == NULL:
+            return NULL
+    (<size_t*>piece)[0] = whole if on_bench else 0
+    return piece + LINE
+
+
+cdef void give_scratch(void* at) noexcept nogil:
+    """Give back what `take_scratch` or `hold_scratch` gave. The bench is used as a stack; what is given back out of turn waits for the rest."""
+    global lnn_own
+    cdef char* piece = <char*>at - LINE
+    if at == NULL:
+        return
+    if (<size_t*>piece)[0] == 0:
+        free(piece)
+        return
+    lnn_own.pieces -= 1
+    if lnn_own.pieces == 0:
+        lnn_own.top = 0
+    elif piece + (<size_t*>piece)[0] == lnn_own.base + lnn_own.top:
+        lnn_own.top = piece - lnn_own.base
+
+
+cdef size_t probe(Step step, int threads):
+    """Bytes that the kernel takes on so many threads."""
+    global lnn_own
+    cdef char* at[MOST]
+    cdef lnn_bench before = lnn_own
+    cdef size_t most
+    cdef int i, count = min(len(step.sizes), MOST), own
+    if not step.takes:
+        return 0
+    for i in range(count):
+        at[i] = <char*>step.plan        # never looked at
+    lnn_own = lnn_bench(NULL, 0, 0, 0, 0, 0, 1)
+    own = narrow_threads(threads)
+    step.kernel(step.plan, at)
+    narrow_threads(own)
+    most, lnn_own = lnn_own.peak, before
+    return most
 
 
 cdef class Step:
@@ -35,7 +132,7 @@ cdef class Step:
         return f"<step {self.name} on {len(self.sizes)} arrays>"
 
     def __call__(self, *arrays):
-        cdef char* at[MOST + 1]
+        cdef char* at[MOST]
         cdef cnp.ndarray array
         cdef Py_ssize_t i, count = len(self.sizes)
         cdef int status
@@ -52,39 +149,40 @@ cdef class Step:
                 raise ValueError(f"lean_nn_c: array {i} of {self.name} is written; got a read-only one; copy it first")
             at[i] = <char*>cnp.PyArray_DATA(array)
         with nogil:
-            if self.room == NULL:
-                status = self.kernel(self.plan, at)
-            else:
-                status = with_scratch(self.kernel, self.room, self.plan, at, count)
+            status = self.kernel(self.plan, at)
         if status != STEP_DONE:
             fail(self, status, arrays)
 
     def scratch(self, int threads):
-        """Bytes of scratch that the kernel takes on so many threads."""
-        return self.room(self.plan, threads) if self.room != NULL else 0
+        """Bytes of scratch that the kernel takes on so many threads, for data without infinities or NaN."""
+        return probe(self, threads)
 
-
-cdef int with_scratch(Kernel kernel, Room room, const void* plan, char** at, Py_ssize_t count) noexcept nogil:
-    cdef bint held
-    cdef int threads = hold_threads(&held)
-    cdef Py_ssize_t size = room(plan, threads)
-    cdef int status = STEP_NO_MEMORY
-    at[count] = NULL
-    if size:
-        at[count] = <char*>malloc(size)
-    if size == 0 or at[count] != NULL:
-        status = kernel(plan, at)
-    free(at[count])
-    let_threads_go(held)
-    return status
+    def measure(self, *arrays):
+        """Run, with as much scratch as `scratch` says; returns (bytes that were taken of it, pieces that did not fit)."""
+        global lnn_own
+        cdef size_t room = probe(self, threads_now())
+        cdef char* base = <char*>malloc(max(room, <size_t>1))
+        if base == NULL:
+            raise MemoryError()
+        open_bench(base, room)
+        lnn_own.peak, lnn_own.strays = 0, 0
+        try:
+            self(*arrays)
+            return lnn_own.peak, lnn_own.strays
+        finally:
+            open_bench(NULL, 0)
+            free(base)
 
 
 cdef Step make_step(str name, Kernel kernel, const void* plan, size_t size, tuple sizes, int outputs=1, object keep=None,
-                    Room room=NULL, object blame=None):
-    """A step on arrays of `sizes` bytes, the last `outputs` of which it writes, with its own copy of the plan."""
+                    bint takes=False, object blame=None):
+    """A step on arrays of `sizes` bytes, the last `outputs` of which it writes, with its own copy of the plan.
+
+    `takes` says that the kernel takes scratch.
+    """
     cdef Step step = Step.__new__(Step)
     step.name, step.kernel, step.sizes, step.outputs, step.keep = name, kernel, sizes, outputs, keep
-    step.room, step.blame = room, blame
+    step.takes, step.blame = takes, blame
     step.plan = malloc(max(size, <size_t>1))
     if step.plan == NULL:
         raise MemoryError()

@@ -46,6 +46,7 @@ from lean_nn_c.gemm cimport (
     FEW, PANEL_BYTES, Ahead, Panels, Product, Split, first_row, multiply, pack_rows, panels_of, panels_size, rows_in,
     split_work, strip_product,
 )
+from lean_nn_c.step cimport give_scratch, hold_scratch, probing, take_scratch
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -191,13 +192,13 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
         units = groups * s.m * s.t
         size = scratch_of((m + s.m - 1) // s.m, c.width,
                           0 if dense else 1 if t.blocks == 1 else (strips + s.t - 1) // s.t)
-        memory = <real*>malloc((threads * size + SPARE_LINE) * sizeof(real))
-        if memory == NULL:
-            return NO_MEMORY
+        memory = <real*>take_scratch((threads * size + SPARE_LINE) * sizeof(real))
+    if memory == NULL and (m >= FEW or probing()):
+        return NO_MEMORY
     for i in prange(units, schedule="dynamic", num_threads=threads):
         unit(c, t, transposed, groups, samples, m, a, a_group, lda, planes, p_group, bias, out, ldo, i, s,
              aligned(memory) + omp_get_thread_num() * size)
-    free(memory)
+    give_scratch(memory)
     return DONE
 
 
@@ -326,7 +327,7 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
     if t.a == NULL:
         return NO_MEMORY
     t.b = t.a + table_length(g.taps)
-    if transposed and not covers(g):
+    if transposed and not covers(g) and not probing():
         fill(out, bias, g.n * g.c, g.c, g.cells)
     if (not p.direct and t.channels * p.channel * <int64_t>sizeof(real) <= PRIVATE
             and is_whole(g, transposed, lanes(source))):
@@ -384,7 +385,7 @@ cdef int on_own_planes(const Geometry* g, const Planes* p, Taps* t, bint transpo
     cdef real* memory
     if m >= FEW:
         size += scratch_of(min(m, most_rows(source)), width, 0)
-    memory = <real*>malloc((threads * size + SPARE_LINE) * sizeof(real))
+    memory = <real*>take_scratch((threads * size + SPARE_LINE) * sizeof(real))
     if memory == NULL:
         return NO_MEMORY
     memset(&residue[0], 0, sizeof(residue))
@@ -392,7 +393,7 @@ cdef int on_own_planes(const Geometry* g, const Planes* p, Taps* t, bint transpo
         for i in prange(g.n * g.groups, schedule="dynamic", num_threads=threads):
             own_planes(&c, t, p, transposed, t.channels, cells, g.groups, m, source, w, g.og * g.cg * g.taps, lda,
                        bias, tail, out, ldo, i, aligned(memory) + omp_get_thread_num() * size)
-    free(memory)
+    give_scratch(memory)
     return DONE
 
 
@@ -411,13 +412,13 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
     if not p.direct:
         samples = samples_at_once(g.n, channels * p.channel * sizeof(real), threads)
         size = samples * channels * p.channel + MAX_TILE
-        planes = <real*>malloc(size * sizeof(real))
+        planes = <real*>hold_scratch(size * sizeof(real))
         if planes == NULL:
             return NO_MEMORY
         memset(planes + size - MAX_TILE, 0, MAX_TILE * sizeof(real))
     while at < g.n and status == DONE:
         samples = min(samples, g.n - at)
-        if not p.direct:
+        if not p.direct and not probing():
             for i in prange(samples * channels, schedule="static", num_threads=threads):
                 fill_channel(p, source + (at * channels + i) * cells, planes + i * p.channel)
         memset(&residue[0], 0, sizeof(residue))
@@ -432,7 +433,7 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
                 break
         end_planes(tail, out + at * g.groups * m * ldo, samples * g.groups * m, ldo, threads)
         at += samples
-    free(planes)
+    give_scratch(planes)
     return status
 
 
@@ -475,7 +476,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
     s = split_work(g.groups, g.cg, max(most_rows(w) // phases, <int64_t>1), max(24 // phases, <int64_t>1), strips,
                    64 if t.blocks == 1 else GATHERED, threads)
     size = scratch_of((g.cg + s.m - 1) // s.m * phases, c.width, 1 if t.blocks == 1 else (strips + s.t - 1) // s.t)
-    memory = <real*>malloc((room + threads * size + SPARE_LINE + g.c * phases) * sizeof(real))
+    memory = <real*>take_scratch((room + threads * size + SPARE_LINE + g.c * phases) * sizeof(real))
     if memory == NULL:
         free(place)
         return NO_MEMORY
@@ -494,6 +495,6 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
                        planes + room + omp_get_thread_num() * size)
         end_planes(tail, x_bar + at * g.c * g.cells, samples * g.c, g.cells, threads)
         at += samples
-    free(memory)
+    give_scratch(memory)
     free(place)
     return DONE

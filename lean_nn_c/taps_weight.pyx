@@ -26,6 +26,7 @@ from lean_nn_c._planes cimport Planes, fill_channel, period, planes_of_image
 from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, dots, lanes, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport FEW, PANEL_BYTES, Ahead, Split, pack_rows, panels_size, split_work, strip_product
+from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, affordable
 from lean_nn_c.threads cimport threads_for
 
@@ -217,17 +218,17 @@ cdef int dots_conv_weight(const Geometry* g, const Planes* p, const real* x, con
     q.channel = q.plane
     scratch_size = p.channel + q.channel
     off = <int64_t*>malloc(g.taps * sizeof(int64_t))
-    scratch = <real*>malloc(threads * scratch_size * sizeof(real))
+    scratch = <real*>take_scratch(threads * scratch_size * sizeof(real))
     if off == NULL or scratch == NULL:
         free(off)
-        free(scratch)
+        give_scratch(scratch)
         return NO_MEMORY
     for i in range(g.taps):
         off[i] = tap_offset(g, p, i)
     for i in prange(g.c, schedule="dynamic", num_threads=threads):
         channel(g, p, &q, off, x, y_bar, w_bar, i, scratch + omp_get_thread_num() * scratch_size)
     free(off)
-    free(scratch)
+    give_scratch(scratch)
     return DONE
 
 
@@ -257,8 +258,8 @@ cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, r
     scratch_size = whole_lines(panels_size((g.og + s.m - 1) // s.m, CELLS) + CELLS * width)
     if not p.direct:
         samples = samples_at_once(g, g.c * p.channel * sizeof(real), threads)
-        planes = <real*>malloc((samples * g.c * p.channel + MAX_TILE) * sizeof(real))
-    memory = <real*>malloc((threads * scratch_size + SPARE_LINE + shares * weights) * sizeof(real))
+        planes = <real*>take_scratch((samples * g.c * p.channel + MAX_TILE) * sizeof(real))
+    memory = <real*>take_scratch((threads * scratch_size + SPARE_LINE + shares * weights) * sizeof(real))
     taps = <int64_t*>malloc(g.taps * sizeof(int64_t))
     if memory == NULL or taps == NULL or (planes == NULL and not p.direct):
         at = g.n
@@ -281,7 +282,7 @@ cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, r
         for i in range(weights, shares * weights):
             w_bar[i % weights] += sums[i]
     i = NO_MEMORY if memory == NULL or taps == NULL or (planes == NULL and not p.direct) else DONE
-    free(planes)
-    free(memory)
+    give_scratch(planes)
+    give_scratch(memory)
     free(taps)
     return <int>i

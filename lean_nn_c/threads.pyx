@@ -25,26 +25,24 @@ cdef int threads_for(Py_ssize_t work) noexcept nogil:
     """Threads for `work` elementary operations (additions, bytes copied / 8, …)."""
     if work < SMALL_WORK:
         return 1
+    return threads_now()
+
+
+cdef int threads_now() noexcept nogil:
+    """The calling thread's count."""
     return lnn_narrowed if lnn_narrowed else lnn_limit
 
 
-cdef int hold_threads(bint* held) noexcept nogil:
-    """The calling thread's count, which stays the same until `let_threads_go(held)`."""
+cdef int narrow_threads(int n) noexcept nogil:
+    """Set this thread's own count (0: none) and return the one before."""
     global lnn_narrowed
-    held[0] = lnn_narrowed == 0
-    if held[0]:
-        lnn_narrowed = lnn_limit
-    return lnn_narrowed
-
-
-cdef void let_threads_go(bint held) noexcept nogil:
-    global lnn_narrowed
-    if held:
-        lnn_narrowed = 0
+    cdef int before = lnn_narrowed
+    lnn_narrowed = n
+    return before
 
 
 def get_num_threads():
-    return lnn_narrowed if lnn_narrowed else lnn_limit
+    return threads_now()
 
 
 def set_num_threads(int n):
@@ -56,12 +54,9 @@ def set_num_threads(int n):
 
 def narrow(int n):
     """Set this thread's own count (0: none) and return the one before."""
-    global lnn_narrowed
-    cdef int before = lnn_narrowed
     if n < 0:
         raise ValueError(f"num_threads: at least one thread is needed; got {n}; pass a positive number")
-    lnn_narrowed = n
-    return before
+    return narrow_threads(n)
 
 
 def _cgroup_quota(str root):

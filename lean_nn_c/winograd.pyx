@@ -53,7 +53,6 @@ each plus about 1 in 100 between the matrices: for 256 channels of floats at mos
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry
@@ -68,6 +67,7 @@ from lean_nn_c._winograd_steps cimport (
 from lean_nn_c._winograd_weight cimport (
     CHAIN, ROWS, make_q, make_w, parts_of, q_step, strips_of, sum_tiles, units_at_once, vectors_of, wv_step,
 )
+from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT
 from lean_nn_c.threads cimport threads_for
 
@@ -130,7 +130,7 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
     cdef int64_t panel_size = blocks_of(p) * u_size(p)
     cdef int64_t per_thread = together * (v_size(p) + t_size(p)), items = (p.units + together - 1) // together
     cdef int64_t made = 0 if packed != NULL else panels_at_once(p) * panel_size
-    cdef real* memory = <real*>malloc((made + threads * per_thread + SPARE_LINE) * sizeof(real))
+    cdef real* memory = <real*>take_scratch((made + threads * per_thread + SPARE_LINE) * sizeof(real))
     cdef real* u = aligned(memory)
     cdef const real* at
     cdef int64_t spoilt = 0
@@ -145,8 +145,13 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
             spoilt += wide_units(p, i * together, min(together, p.units - i * together), first, stop, x, at, b, y,
                                  u + made + omp_get_thread_num() * per_thread)
         first = stop
-    free(memory)
+    give_scratch(memory)
     return SPOILT if spoilt else DONE
+
+
+cdef int64_t deep_u(const Plan* p, bint packed) noexcept nogil:
+    """Values of U that a thread makes: none where all of it was made beforehand."""
+    return 0 if packed else PANELS * u_size(p)
 
 
 cdef bint deep_panels(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* w,
@@ -157,7 +162,7 @@ cdef bint deep_panels(const Plan* p, int64_t unit, int64_t units, int64_t first,
     while panel < stop:
         spoilt |= finish(p, unit, units, panel, min(panel + PANELS, stop), w,
                          packed + panel * panel_size if packed != NULL else NULL, space, v,
-                         space + PANELS * u_size(p), b, y)
+                         space + deep_u(p, packed != NULL), b, y)
         panel += PANELS
     return spoilt
 
@@ -173,10 +178,10 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
               int threads) noexcept nogil:
     """Threads take panels."""
     cdef int64_t most = min(p.units, <int64_t>UNITS), chunks = (p.channels + CHUNK - 1) // CHUNK
-    cdef int64_t per_thread = PANELS * u_size(p) + most * t_size(p), panels = panels_of(p)
+    cdef int64_t per_thread = deep_u(p, packed != NULL) + most * t_size(p), panels = panels_of(p)
     cdef int64_t pieces = min((panels + PANELS * threads - 1) // (PANELS * threads) * threads, panels)
     cdef int64_t unit, units, parts, i, spoilt = 0
-    cdef real* memory = <real*>malloc((most * v_size(p) + threads * per_thread + SPARE_LINE) * sizeof(real))
+    cdef real* memory = <real*>take_scratch((most * v_size(p) + threads * per_thread + SPARE_LINE) * sizeof(real))
     cdef real* v = aligned(memory)
     if memory == NULL:
         return NO_MEMORY
@@ -193,7 +198,7 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
                                   <const real*>v + i % parts * units // parts * v_size(p), b, y,
                                   v + most * v_size(p) + omp_get_thread_num() * per_thread)
         unit += units
-    free(memory)
+    give_scratch(memory)
     return SPOILT if spoilt else DONE
 
 
@@ -256,7 +261,7 @@ cdef int narrow_group(const Plan* p, int64_t parts, const real* x, const real* y
     """Parts of the tiles, each by one thread; their shares are added in order."""
     cdef int64_t wide = max(CHAIN, p.width), strips = strips_of(p), i, k, spoilt = 0, own = whole_lines(weights)
     cdef int64_t size = p.points * (p.channels * wide + PAD + strips * (wide * p.width + p.channels * p.width + 2 * PAD))
-    cdef real* memory = <real*>malloc((threads * size + parts * own + SPARE_LINE) * sizeof(real))
+    cdef real* memory = <real*>take_scratch((threads * size + parts * own + SPARE_LINE) * sizeof(real))
     cdef real* shares = aligned(memory) + threads * size
     if memory == NULL:
         return NO_MEMORY
@@ -268,7 +273,7 @@ cdef int narrow_group(const Plan* p, int64_t parts, const real* x, const real* y
     for i in range(1, parts):
         for k in range(weights):
             w_bar[k] += shares[i * own + k]
-    free(memory)
+    give_scratch(memory)
     return SPOILT if spoilt else DONE
 
 
@@ -277,7 +282,7 @@ cdef int weight_group(const Plan* p, const real* x, const real* y_bar, real* w_b
     cdef int64_t strips = strips_of(p), parts = (p.channels + CHUNK - 1) // CHUNK + strips, most = units_at_once(p)
     cdef int64_t pieces = (p.channels + ROWS - 1) // ROWS, v_all = p.points * wv_step(p), q_all = p.points * q_step(p)
     cdef int64_t unit = 0, units, i, spoilt = 0
-    cdef real* memory = <real*>malloc((v_all + strips * q_all + threads * t_size(p) + SPARE_LINE) * sizeof(real))
+    cdef real* memory = <real*>take_scratch((v_all + strips * q_all + threads * t_size(p) + SPARE_LINE) * sizeof(real))
     cdef real* v = aligned(memory)      # no two threads write to one cache line
     cdef real* q = v + v_all
     if memory == NULL:
@@ -294,7 +299,7 @@ cdef int weight_group(const Plan* p, const real* x, const real* y_bar, real* w_b
                                 <const real*>q + i // pieces * q_all,
                                 q + strips * q_all + omp_get_thread_num() * t_size(p), unit > 0, w_bar)
         unit += units
-    free(memory)
+    give_scratch(memory)
     return SPOILT if spoilt else DONE
 
 

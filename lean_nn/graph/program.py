@@ -25,6 +25,7 @@ from lean_nn.graph.updates import set_aside
 from lean_nn.primitive import FLOATS, Aval, GraphError
 from lean_nn_c import engine, memory
 from lean_nn_c.executor import Signature
+from lean_nn_c.threads import get_num_threads
 
 if TYPE_CHECKING:
     from lean_nn.graph.profile import Profile
@@ -33,17 +34,19 @@ if TYPE_CHECKING:
 class Memory(NamedTuple):
     """Bytes that a program takes, known before it runs.
 
-    weights : constants; arena : intermediate values of one call; outputs : what a call allocates unless given ``out=``
+    weights : constants; arena : intermediate values of one call; outputs : what a call allocates unless given ``out=``;
+    scratch : what the kernel that needs most takes for itself, on the present number of threads
     """
 
     weights: int
     arena: int
     outputs: int
+    scratch: int = 0
 
     @property
     def peak(self) -> int:
         """All of them at once: the most that one call needs."""
-        return self.weights + self.arena + self.outputs
+        return self.weights + self.arena + self.outputs + self.scratch
 
 
 class Program:
@@ -282,11 +285,12 @@ class Program:
 
     # --- looking at it ---
 
-    @cached_property
+    @property
     def memory(self) -> Memory:
         """Bytes, known before it runs."""
         weights = sum({id(a): a.nbytes for a in self.graph.constants.values()}.values())
-        return Memory(weights, self.plan.arena, sum(size_of(aval) for aval in self._out_avals))
+        outputs = sum(size_of(aval) for aval in self._out_avals)
+        return Memory(weights, self.plan.arena, outputs, self._executor.scratch(get_num_threads()))
 
     def __str__(self) -> str:
         return listing.table(self.graph, self.plan)

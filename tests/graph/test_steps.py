@@ -18,7 +18,8 @@ from lean_nn.ops import optim
 from lean_nn.ops.smooth_pool import smooth_max_pool
 from lean_nn.primitive import Aval, registry
 from lean_nn.window import strided
-from lean_nn_c import elementwise
+from lean_nn_c import conv as conv_kernels
+from lean_nn_c import elementwise, gemm
 from lean_nn_c.executor import FRAMES
 from lean_nn_c.step import Step
 
@@ -185,3 +186,64 @@ def test_the_number_of_threads_may_change_between_calls():
         with ln.num_threads(n):
             found.add(program(x).tobytes())
     assert len(found) == 1
+
+
+# --- scratch ---
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_scratch_is_known_beforehand(threads):
+    """What a probed kernel says is what it takes: no piece of a run has to come from elsewhere, and all is used."""
+    rng = np.random.default_rng(0)
+    geometries = [
+        (n, c, o, groups, size, kernel, stride, pad, dilation)
+        for n, c, o, groups in [(1, 3, 8, 1), (3, 16, 16, 1), (2, 8, 8, 8), (1, 64, 32, 1), (5, 6, 12, 2)]
+        for size, kernel, stride, pad, dilation in [
+            ((20, 21), (3, 3), (1, 1), (1, 1), (1, 1)),
+            ((19, 24), (5, 5), (2, 2), (2, 2), (1, 1)),
+            ((12, 12), (1, 1), (1, 1), (0, 0), (1, 1)),
+            ((17, 13), (3, 3), (2, 1), (0, 1), (2, 1)),
+            ((9, 8, 7), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+            ((40,), (7,), (3,), (3,), (1,)),
+            ((6, 6), (2, 2), (3, 3), (0, 0), (1, 1)),
+        ]
+    ]
+    taken = 0
+    with ln.num_threads(threads):
+        for n, c, o, groups, size, kernel, stride, pad, dilation in geometries:
+            out = tuple((s + 2 * p - d * (k - 1) - 1) // t + 1
+                        for s, k, t, p, d in zip(size, kernel, stride, pad, dilation, strict=True))  # fmt: skip
+            x, w, y = (n, c, *size), (o, c // groups, *kernel), (n, o, *out)
+            arrays = {"conv": (x, w, y), "conv_input": (y, w, x), "conv_weight": (x, y, w)}
+            for dtype in (np.float32, np.float64):
+                for name, shapes in arrays.items():
+                    for by in ("auto", "taps"):
+                        step = conv_kernels.step(name, dtype is np.float64, False, n, c, o, groups, size, kernel, out, stride,
+                                                 pad, dilation, by)  # fmt: skip
+                        data = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+                        said, (used, strays) = step.scratch(threads), step.measure(*data)
+                        assert strays == 0 and used <= said <= 2 * used, (name, by, x, w, stride)
+                        taken += used
+    assert taken
+
+
+def test_products_and_sums_say_their_scratch():
+    for shape in [(1, 1), (70, 33), (300, 200)]:
+        a, b, c = (np.ones(s) for s in ((shape[0], 90), (90, shape[1]), shape))
+        step = gemm.step(True, a.size, b.size, *shape, 90, False, False, (), (), ())
+        for threads in (1, 2):
+            with ln.num_threads(threads):
+                assert step.measure(a, b, c) == (step.scratch(threads), 0)
+    x, out = np.ones((3, 9000, 5), np.float32), np.empty((9000,), np.float32)
+    step = registry["sum"].step(Aval(x.shape, x.dtype), out=(Aval(out.shape, out.dtype),), axes=(0, 2), keepdims=False)
+    assert step.measure(x, out) == (step.scratch(1), 0)
+
+
+def test_memory_counts_scratch():
+    program = ln.compile(lambda x: F.conv2d(x, np.ones((32, 32, 3, 3), np.float32), padding=1), (1, 32, 40, 40))
+    with ln.num_threads(1):
+        one = program.memory
+    with ln.num_threads(4):
+        four = program.memory
+    assert 0 < one.scratch < four.scratch and four.peak - one.peak == four.scratch - one.scratch
+    assert one.peak == one.weights + one.arena + one.outputs + one.scratch

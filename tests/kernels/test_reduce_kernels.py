@@ -341,8 +341,8 @@ def test_groups_without_elements():
 def test_scratch_of_a_sum_is_known():
     """A long sum is cut into parts of 8192, whose sums are summed; what is left between the passes is scratch."""
     assert reduce.sum_step(False, (8192,), (0,)).scratch(1) == 0
-    assert reduce.sum_step(False, (8193,), (0,)).scratch(7) == 2 * 4
-    assert reduce.sum_step(True, (3, 70, 5), (0, 2)).scratch(1) == 3 * 70 * 8
+    assert reduce.sum_step(False, (8193,), (0,)).scratch(7) == 64 + 64  # two sums in a line, and the line before it
+    assert reduce.sum_step(True, (3, 70, 5), (0, 2)).scratch(1) == 64 + -(-3 * 70 * 8 // 64) * 64
     assert reduce.soft_step("softmax", False, 1, 2, 3).scratch(4) == 0
 
 
