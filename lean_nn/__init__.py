@@ -18,13 +18,21 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from lean_nn._version import __version__
-from lean_nn_c import engine as _engine
+
+_collecting = gc.isenabled()
+gc.disable()  # NumPy and the engine make thousands of objects and no garbage: looking for some would take 10 ms
+try:
+    from lean_nn_c import engine as _engine
+finally:
+    if _collecting:
+        gc.enable()
 
 if TYPE_CHECKING:
     from lean_nn import data, functional, io, nn, optim, spec, testing, training, viz

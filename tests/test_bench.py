@@ -94,7 +94,7 @@ def test_import_cost_is_measured() -> None:
 
 def test_a_whole_process_is_measured(tmp_path: Path) -> None:
     (numpy_time, _, numpy_size), (time, _, size) = predict.measured(predict.commands(tmp_path), 1)
-    assert 0 < numpy_time and 0 < time
+    assert numpy_time > 0 and time > 0
     assert numpy_size < size < numpy_size + 15  # what the command may take beside NumPy's own memory
 
 

@@ -1,8 +1,6 @@
 """``python -m lean_nn.cli``."""
 
-import sys
-
-from lean_nn.cli import main
+from lean_nn.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

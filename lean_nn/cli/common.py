@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ class Usage(Exception):
 def run(name: str, text: str, arguments: Sequence[str]) -> int:
     """Parse `arguments` for the command and run it; problems that are the user's to solve are told without a traceback."""
     command = import_module(f"lean_nn.cli.{name}")
+    if not gc.isenabled():  # `entry`: what was imported stays, so collections need not look at it again
+        gc.freeze()
+        gc.enable()
     parser = argparse.ArgumentParser(
         prog=f"lean-nn {name}", description=f"{text[0].upper()}{text[1:]}.\n\n{command.DESCRIPTION}",
         formatter_class=_formatter,

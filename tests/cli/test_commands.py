@@ -236,3 +236,18 @@ def test_demo_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (code == 0) == (found["test_accuracy"] >= 0.985) and found["picture"] is None
     assert ("below 0.985" in printed.err) == (code == 1)
     assert found["forward"] == pytest.approx(found["reverse"], rel=1e-10)
+
+
+def test_the_installed_command_flushes_and_returns_codes(digits: Path) -> None:
+    """It leaves by ``os._exit``: nothing that was printed may be lost, whoever reads it."""
+    command = [sys.executable, "-m", "lean_nn.cli"]
+    done = subprocess.run([*command, "summary", str(digits)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1].strip() and done.stderr == ""
+    for arguments, code in ((["predict", "gone"], 1), (["nothing"], 2), (["--help"], 0), (["train", "--epochs", "x"], 2)):
+        assert subprocess.run([*command, *arguments], capture_output=True, check=False).returncode == code
+    reader = subprocess.Popen([*command, "summary", "resnet20"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert reader.stdout is not None and reader.stderr is not None
+    reader.stdout.close()
+    assert b"Traceback" not in reader.stderr.read()
+    reader.stderr.close()
+    assert reader.wait() == 141
