@@ -132,7 +132,7 @@ def in_place(rule: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -
     """Apply `rule` to arrays; parameter and slots are overwritten with what becomes of them."""
     own = (arrays[0], *arrays[2:-2])
     device = common_device(rule.name, arrays[:-2])
-    kernel = rule.cpu if device == CPU else rule.cuda
+    kernel = rule.cpu if device == CPU else rule.cuda  # updates name both
     if arrays[0].dtype != OBJECT and kernel is not None:
         rule.abstract(*[Aval(a.shape, a.dtype) for a in arrays], **params)
         kernel(*arrays, out=own if rule.outputs > 1 else own[0], **params)

@@ -10,6 +10,7 @@ device    D: the true CuPy on a card
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,8 @@ def lane(tmp_path_factory: pytest.TempPathFactory) -> str:
         import cupy_double
         import source_lane
 
-        source_lane.FOLDER = tmp_path_factory.mktemp("kernels")
+        kept = os.environ.get("LEAN_NN_CUDA_FOLDER")  # libraries that outlive the session, for many runs in a row
+        source_lane.FOLDER = Path(kept) if kept else tmp_path_factory.mktemp("kernels")
         if LANE == "ptx":
             import ptx_lane
 

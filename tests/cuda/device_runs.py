@@ -14,6 +14,11 @@ from lean_nn.transforms import grad, jvp, vjp
 
 Arrays = list[np.ndarray]
 
+# The primitives that launch a kernel of kernels.cu.
+KERNELS = ("max_pool", "max_pool_value", "gather_at", "scatter_add_at", "avg_pool", "avg_pool_transpose", "smooth_max_pool",
+           "smooth_gather", "smooth_scatter", "conv", "conv_input", "conv_weight", "unfold", "fold", "scatter_add",
+           "take_transpose", "unpick")  # fmt: skip
+
 
 def places(prim: Primitive, arrays: Arrays) -> list[int]:
     """The arguments that have a derivative."""

@@ -102,7 +102,7 @@ def scalar_types(options: tuple[str, ...]) -> dict[str, np.dtype]:
     return {
         "T": np.dtype(np.float64 if defined["LNN_T"] == "double" else np.float32),
         "I": np.dtype(np.int64 if defined["LNN_I"] == "wide" else np.int32),
-        "int": np.dtype(np.int32), "long long": np.dtype(np.int64),
+        "int": np.dtype(np.int32), "long long": np.dtype(np.int64), "float": np.dtype(np.float32),
     }  # fmt: skip
 
 

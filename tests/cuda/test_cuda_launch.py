@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_runs import Call, bitwise, compare
+from device_runs import KERNELS, Call, bitwise, compare
 
 import lean_nn as ln
 from lean_nn.cases import Case, all_cases
 from lean_nn.window import Bins, strided
 
-KERNELS = ("max_pool", "max_pool_value", "gather_at", "scatter_add_at", "avg_pool", "avg_pool_transpose", "smooth_max_pool",
-           "smooth_gather", "smooth_scatter", "conv", "conv_input", "conv_weight", "unfold", "fold", "scatter_add",
-           "take_transpose", "unpick")  # fmt: skip
 CASES = [case for case in all_cases() if case.primitive in KERNELS and "large" not in case.tags]
 FEW = [case for case in CASES if any(word in case.name for word in ("1d", "2d", "adaptive", "group"))]
 

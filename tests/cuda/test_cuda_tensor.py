@@ -16,8 +16,9 @@ import lean_nn.functional as F
 from lean_nn import nn
 from lean_nn.backend.cpu import Cpu
 from lean_nn.cases import all_cases
-from lean_nn.primitive import registry
+from lean_nn.ops import load_all
 
+registry = load_all()
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
@@ -171,7 +172,7 @@ def test_no_slot_runs_the_cpu_s_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any) -> Any:
         raise AssertionError("the CPU was asked")
 
-    names = set()
+    names: set[str] = set()
     for case in all_cases():
         if "large" in case.tags or case.primitive in names or case.primitive == "to_device":
             continue

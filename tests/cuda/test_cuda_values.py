@@ -10,9 +10,10 @@ from conftest import LANE
 from device_runs import compare
 
 import lean_nn as ln
-from lean_nn.primitive import registry
+from lean_nn.ops import load_all
 from lean_nn.window import Bins, Window, strided
 
+registry = load_all()
 SPECIAL = np.array([0.0, -0.0, 1.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3e38, -3e38])
 WINDOWS: list[Window | Bins] = [
     strided("pool", 2, 2), strided("pool", 2, 3, 1, 1), strided("pool", 2, (2, 3), 2, ((0, 3), (2, 0)), (2, 1)),
@@ -40,6 +41,15 @@ def test_winners_are_the_cpu_s_bit_for_bit(name: str, window: Window | Bins, dty
     for seed in range(3):
         wanted, got = both(name, [special(dtype, seed)], window=window)
         assert all(a.tobytes() == b.tobytes() for a, b in zip(got, wanted, strict=True))
+
+
+def test_bins_of_long_axes() -> None:
+    """The product of an axis and its number of bins does not fit into 32 bits."""
+    x = np.random.default_rng(2).standard_normal((1, 1, 65536)).astype(np.float32)
+    wanted, got = both("max_pool", [x], window=Bins((40000,)))
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(got, wanted, strict=True))
+    wanted, got = both("scatter_add_at", [x[..., :40000], wanted[1]], spatial=(65536,), window=Bins((40000,)))
+    assert got[0].tobytes() == wanted[0].tobytes()
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)

@@ -10,12 +10,13 @@
 ``device``         arrays in and out of the device's memory
 =================  ==============================================================================================
 
-Importing this package fills the ``cuda`` slot of every record that has none, and registers the type of array.
+Importing this package registers the type of array; a record's ``cuda`` slot is filled when it is first needed.
 docs/cuda.md tells what is verified and how.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lean_nn import device as places
@@ -23,9 +24,9 @@ from lean_nn.backend.cuda import conv, elementwise, indexing, move, pool, reduce
 from lean_nn.backend.cuda.device import CupyArrays
 from lean_nn.backend.cuda.launch import limits
 from lean_nn.backend.cuda.library import cp
-from lean_nn.primitive import Aval, Primitive, missing_kernel, register_backend, registry
+from lean_nn.primitive import Aval, Primitive, missing_kernel, register_backend
 
-__all__ = ["Cuda", "limits"]
+__all__ = ["Cuda", "limits", "slot_of"]
 
 
 class Cuda:
@@ -40,20 +41,25 @@ class Cuda:
         with cp.cuda.Device(places.common_device(prim.name, arrays).number):
             if prim.view is not None:
                 return prim.view(*arrays, **params)
-            if prim.cuda is None:
-                raise missing_kernel(prim, self.name)
+            kernel = slot_of(prim)
             outs = tuple(cp.empty(aval.shape, aval.dtype) for aval in avals)
-            prim.cuda(*arrays, out=outs if prim.outputs > 1 else outs[0], **params)
+            kernel(*arrays, out=outs if prim.outputs > 1 else outs[0], **params)
             return outs if prim.outputs > 1 else outs[0]
 
 
-def _fill_slots() -> None:
-    for module in (conv, elementwise, indexing, move, pool, reduce):
-        for name, slot in module.SLOTS.items():
-            if registry[name].cuda is None:
-                registry[name].cuda = slot
+SLOTS: dict[str, Callable[..., None]] = {
+    name: slot for module in (conv, elementwise, indexing, move, pool, reduce) for name, slot in module.SLOTS.items()
+}
 
 
-_fill_slots()
+def slot_of(prim: Primitive) -> Callable[..., None]:
+    """The record's own ``cuda`` kernel; one that has none is given ours, which lie here so that they cost nothing unasked."""
+    if prim.cuda is None:
+        prim.cuda = SLOTS.get(prim.name)
+    if prim.cuda is None:
+        raise missing_kernel(prim, "cuda")
+    return prim.cuda
+
+
 places.register(cp.ndarray, CupyArrays())
 register_backend(Cuda())

@@ -48,7 +48,7 @@ def gather(x: Any, idx: Any, *, out: Any, axis: int) -> None:
 
 
 def pick(x: Any, idx: Any, *, out: Any, axis: int, ignore: int) -> None:
-    _gather("gather", x, idx, out, axis, ignore)
+    _gather("pick", x, idx, out, axis, ignore)
 
 
 def _gather(op: str, x: Any, idx: Any, out: Any, axis: int, ignore: int | None) -> None:
@@ -67,16 +67,16 @@ def _gather(op: str, x: Any, idx: Any, out: Any, axis: int, ignore: int | None) 
 
 
 def scatter_add(g: Any, idx: Any, *, out: Any, axis: int, size: int) -> None:
-    _scatter(g, idx, out, axis, None)
+    _scatter("scatter_add", g, idx, out, axis, None)
 
 
 def unpick(g: Any, idx: Any, *, out: Any, axis: int, size: int, ignore: int) -> None:
-    _scatter(g, idx, out, axis, ignore)
+    _scatter("unpick", g, idx, out, axis, ignore)
 
 
-def _scatter(g: Any, idx: Any, out: Any, axis: int, ignore: int | None) -> None:
+def _scatter(op: str, g: Any, idx: Any, out: Any, axis: int, ignore: int | None) -> None:
     n, k = out.shape[axis], idx.shape[axis]
-    places = _check("scatter_add", idx, n, ignore)
+    places = _check(op, idx, n, ignore)
     if not out.size or not idx.size:
         out.fill(0)
         return
