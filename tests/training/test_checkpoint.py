@@ -171,6 +171,25 @@ def test_a_file_that_cannot_be_used_is_told_and_nothing_changes(tmp_path: Path, 
     assert [a.tobytes() for a in model.state_dict().values()] == before
 
 
+def test_a_checkpoint_of_another_model_leaves_loader_and_schedule_where_they_are(tmp_path: Path) -> None:
+    def attempt(width: int) -> tuple[Any, Any]:
+        model = nn.models.mlp(36, 2, hidden=(width,))
+        optimizer = optim.SGD(model.parameters(), 0.1)
+        loader, schedule = Loader(X, Y, 13), optim.StepLR(optimizer, 1)
+        before = loader.state_dict(), schedule.state_dict()
+        try:
+            fit(model, loader, "cross_entropy", optimizer, 2, schedule=schedule, checkpoint=tmp_path / "m.npz", progress=False)
+        except ValueError as problem:
+            assert "belongs to another run" in str(problem)
+            assert optimizer.param_groups[0]["lr"] == 0.1
+        return before, (loader.state_dict(), schedule.state_dict())
+
+    first, moved = attempt(3)
+    assert first != moved
+    before, after = attempt(4)
+    assert before == after
+
+
 def test_another_recipe_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     run(path, epochs=1)

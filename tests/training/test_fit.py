@@ -72,6 +72,17 @@ def test_seeds_decide_and_repeat() -> None:
     assert bits(trained(**still, seed=1)[0]) != bits(trained(**still, seed=2)[0])  # dropout alone
 
 
+def test_every_step_drops_other_elements() -> None:
+    """Outputs of a model that only drops and scales, on equal rows: which are zero differs from step to step."""
+    zeros: list[bytes] = []
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(16, 16, bias=False))
+    nn.init.eye_(model[1].weight)
+    ones = np.ones((32, 16), np.float32)
+    fit(model, (ones, ones), "mse_loss", optim.SGD(model.parameters(), 0.0), 2, batch_size=8, progress=False,
+        metrics={"seen": lambda output, target: zeros.append((output == 0).tobytes()) or 0.0})  # fmt: skip
+    assert len(zeros) == len(set(zeros)) == 8
+
+
 def test_a_fit_is_the_loop_one_would_write() -> None:
     """Plain eager code with backward and step, for a model without dropout, in the order of the loader."""
     model, twin = net(0.0), net(0.0)
