@@ -275,13 +275,16 @@ cdef void unit(const Product* p, const real* a, const real* b, const real* bias,
 
 cdef void end_rows(const Product* p, real* c, int64_t m0, int64_t m1, int64_t first, int64_t stop) noexcept nogil:
     """What follows the sums c[m0:m1, first:stop], which are still in the cache."""
-    cdef const real* bias = <const real*>p.column_bias
-    cdef int64_t m, n
+    cdef lnn_tail bias
+    cdef real* row
+    cdef int64_t m
+    bias.adds, bias.act, bias.slope = True, LNN_PLAIN, 0
     for m in range(m0, m1):
-        if bias != NULL:
-            for n in range(first, stop):
-                c[m * p.n + n] += bias[n]
-        finish(p.tail, c + m * p.n + first, stop - first)
+        row = c + m * p.n + first
+        if p.column_bias != NULL:
+            bias.other = <size_t>(<const real*>p.column_bias + first) - <size_t>row
+            finish(&bias, row, stop - first)
+        finish(p.tail, row, stop - first)
 
 
 cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,

@@ -2,24 +2,8 @@
 
 #define T LNN_T
 #define V LNN_NAME(lnn_v)
+#define VU LNN_NAME(lnn_vu)
 #define INTS LNN_NAME(lnn_ints)
-
-/* n cells from `out` on, a stretch at a time, so that the second step finds them in the cache. */
-static __attribute__((noinline)) void LNN_NAME(lnn_finish)(const lnn_tail *t, T *out, ptrdiff_t n)
-{
-    const T slope = (T)t->slope;
-    for (ptrdiff_t first = 0; first < n; first += 1024) {
-        const ptrdiff_t length = n - first < 1024 ? n - first : 1024;
-        T *__restrict to = out + first;
-        const T *__restrict from = (const T *)((uintptr_t)to + t->other);
-        if (t->adds)
-            for (ptrdiff_t i = 0; i < length; i++) to[i] += from[i];
-        if (t->act == LNN_RELU)
-            for (ptrdiff_t i = 0; i < length; i++) to[i] = to[i] <= 0 ? 0 : to[i];
-        else if (t->act == LNN_LEAKY)
-            for (ptrdiff_t i = 0; i < length; i++) to[i] = to[i] > 0 ? to[i] : slope * to[i];
-    }
-}
 
 /* The activation of four vectors in registers. */
 LNN_INLINE void LNN_NAME(lnn_act)(const lnn_tail *t, V x[4])
@@ -35,6 +19,33 @@ LNN_INLINE void LNN_NAME(lnn_act)(const lnn_tail *t, V x[4])
         }
 }
 
+/* n cells from `out` on, four vectors at a time; the last few take a detour. */
+static __attribute__((noinline)) void LNN_NAME(lnn_finish)(const lnn_tail *t, T *out, ptrdiff_t n)
+{
+    const ptrdiff_t lanes = LNN_BYTES / LNN_SIZE;
+    T part[4 * (LNN_BYTES / LNN_SIZE)] = {0}, more[4 * (LNN_BYTES / LNN_SIZE)] = {0};
+    for (; n > 0; n -= 4 * lanes, out += 4 * lanes) {
+        const T *other = (const T *)((uintptr_t)out + t->other);
+        T *to = out;
+        if (n < 4 * lanes) {
+            memcpy(part, out, (size_t)n * sizeof(T));
+            if (t->adds) memcpy(more, other, (size_t)n * sizeof(T));
+            to = part, other = more;
+        }
+        V x[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            x[i] = *(const VU *)(to + i * lanes);
+            if (t->adds) x[i] += *(const VU *)(other + i * lanes);
+        }
+        LNN_NAME(lnn_act)(t, x);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) *(VU *)(to + i * lanes) = x[i];
+        if (to != out) memcpy(out, part, (size_t)n * sizeof(T));
+    }
+}
+
 #undef T
 #undef V
+#undef VU
 #undef INTS
