@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"{options.model} on {size}: best {1e3 * best:.3f} ms, median {1e3 * middle:.3f} ms, "
               f"{aval.shape[0] / best:,.0f} samples/s ({isa}, {threads} thread{'s' * (threads != 1)})")
         print(f"memory of a call: weights {program.memory.weights:,} B, arena {program.memory.arena:,} B, "
-              f"outputs {program.memory.outputs:,} B")
+              f"scratch {program.memory.scratch:,} B, outputs {program.memory.outputs:,} B")
     return 0
 
 

@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
     memory, size = program.memory, os.path.getsize(path)
     say(f"   {1e3 * best:.3f} ms per digit, {1 / best:,.0f} digits per second\n"
         f"   a call takes {memory.peak / 1e3:.0f} kB: weights {memory.weights / 1e3:.0f}, "
-        f"working memory {memory.arena / 1e3:.0f}\n   {path}: {size / 1e3:.0f} kB, weights and graph\n")
+        f"working memory {(memory.arena + memory.scratch) / 1e3:.0f}\n   {path}: {size / 1e3:.0f} kB, weights and graph\n")
 
     answers = np.array([int(program(x[i : i + 1]).argmax()) for i in range(len(x))])
     say("4  Look")
