@@ -90,9 +90,10 @@ cdef void* hold_scratch(size_t size) noexcept nogil:
 cdef void give_scratch(void* at) noexcept nogil:
     """Give back what `take_scratch` or `hold_scratch` gave. The bench is used as a stack; what is given back out of turn waits for the rest."""
     global lnn_own
-    cdef char* piece = <char*>at - LINE
+    cdef char* piece
     if at == NULL:
         return
+    piece = <char*>at - LINE
     if (<size_t*>piece)[0] == 0:
         free(piece)
         return
