@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from math import prod
 from typing import Any
@@ -83,9 +84,15 @@ def history(recorded: Graph, stages: Iterable[tuple[str, Graph]]) -> str:
     parts = [f"recorded: {summary(recorded)}\n{last}"]
     for name, graph in stages:
         text = table(graph)
-        parts.append(f"{name}: nothing to do" if text == last else f"{name}: {summary(graph)}\n{text}")
+        parts.append(f"{name}: nothing to do" if _renumbered(text) == _renumbered(last) else f"{name}: {summary(graph)}\n{text}")
         last = text
     return "\n\n".join(parts)
+
+
+def _renumbered(listing: str) -> str:
+    """The listing with its values numbered as they appear: passes copy graphs, and a copy counts anew."""
+    seen: dict[str, str] = {}
+    return re.sub(r"%\d+", lambda found: seen.setdefault(found[0], f"%{len(seen)}"), listing)
 
 
 def dot(graph: Graph) -> str:
