@@ -187,7 +187,9 @@ def gate(name: str, accuracy: Any, numbers: tuple[str, ...] = ()) -> Primitive:
 
 relu_gate: Primitive = gate("relu_gate", Exact())
 clip_gate: Primitive = gate("clip_gate", Exact(), ("low", "high"))
-relu: Primitive = unary("relu", lambda t, y, x: relu_gate(t, x), Exact())
+relu: Primitive = unary(  # by its output, which is positive where its input is: the input need not be kept
+    "relu", lambda t, y, x: relu_gate(t, y), Exact(), from_output=True
+)
 clip: Primitive = unary(
     "clip", lambda t, y, x, **bounds: clip_gate(t, x, **bounds), Ulps(0.5), numbers=("low", "high")
 )
