@@ -409,6 +409,8 @@ cdef Node record(Primitive prim, tuple args, dict params, tuple outs, uint64_t m
             shell.tangents = out.tangents
             shells.append(shell)
         node.saved = tuple(shells)
+        if PyObject_GC_IsTracked(node.saved):  # like the arguments
+            PyObject_GC_UnTrack(node.saved)
     for i in range(prim.outputs):
         out = <Box>outs[i]
         out.node, out.index = node, i
