@@ -16,7 +16,7 @@ PYX = sorted((ROOT / "lean_nn_c").glob("*.pyx"))
 # The floor plan, bottom to top. A module may import modules of lower floors, and of its own floor where both belong
 # to one package (ops/conv and ops/pool, say); docs/architecture.md shows the same list.
 FLOORS: list[tuple[str, ...]] = [
-    ("spec", "_version", "tree"),
+    ("spec", "_version", "lazy", "tree"),
     ("window", "primitive", "device", "threads", "precision", "config", "atomic"),
     ("convert",),
     ("backend",),

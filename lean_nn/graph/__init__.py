@@ -18,8 +18,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from lean_nn.lazy import opener
 
 if TYPE_CHECKING:
     from lean_nn.graph.builder import GraphBuilder
@@ -31,15 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Family", "GraphBuilder", "Memory", "Profile", "Program", "compile", "load_program"]
 
 # A saved program runs without what made it: tracing and building are imported when they are asked for.
-_LAZY = {
+__getattr__ = opener(__name__, {
     "Family": "compiler", "GraphBuilder": "builder", "Memory": "program", "Profile": "profile", "Program": "program",
     "compile": "compiler", "load_program": "files",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'lean_nn.graph' has no attribute {name!r}")
-    value: object = getattr(import_module(f"lean_nn.graph.{_LAZY[name]}"), name)
-    globals()[name] = value
-    return value
+})  # fmt: skip

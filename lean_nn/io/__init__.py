@@ -13,8 +13,9 @@ memory is allocated for them. A file that is cut, changed or made up is a ``Valu
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from lean_nn.lazy import opener
 
 if TYPE_CHECKING:
     from lean_nn.io.npy import read_array
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["load", "load_pytorch", "metadata", "read_array", "save"]
 
 # A program that reads one array needs no archives.
-_LAZY = {"load": "states", "load_pytorch": "pytorch", "metadata": "states", "read_array": "npy", "save": "states"}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'lean_nn.io' has no attribute {name!r}")
-    value: object = getattr(import_module(f"lean_nn.io.{_LAZY[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = opener(__name__, {
+    "load": "states", "load_pytorch": "pytorch", "metadata": "states", "read_array": "npy", "save": "states",
+})  # fmt: skip

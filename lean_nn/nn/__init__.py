@@ -15,6 +15,7 @@
 ================  =========================================================================================
 """
 
+from lean_nn.lazy import opener
 from lean_nn.nn import init
 from lean_nn.nn.activation import *
 from lean_nn.nn.activation import __all__ as _activation
@@ -41,13 +42,4 @@ __all__ = [
 ]  # fmt: skip
 
 # these stand on the names above, or need the compiler: they come when they are asked for
-_LAZY = {"Summary": "overview", "from_toml": "models", "models": "models", "summary": "overview"}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'lean_nn.nn' has no attribute {name!r}")
-    from importlib import import_module
-
-    module = import_module(f"lean_nn.nn.{_LAZY[name]}")
-    return module if name == "models" else getattr(module, name)
+__getattr__ = opener(__name__, {"Summary": "overview", "from_toml": "models", "models": "models", "summary": "overview"})
