@@ -49,7 +49,7 @@ def measured(commands: list[list[str]], runs: int) -> list[tuple[float, float, f
 def commands(folder: Path) -> list[list[str]]:
     """``import numpy``; then the installed command on a LeNet of 28 × 28 pixels that was saved in `folder`."""
     model, x = folder / "lenet.safetensors", folder / "x.npy"
-    ln.compile(ln.nn.models.lenet().eval(), (1, 1, 28, 28)).save(model)
+    ln.compile(ln.nn.models.lenet().eval(), (None, 1, 28, 28)).save(model)
     np.save(x, np.random.default_rng(0).random((1, 1, 28, 28), np.float32))
     beside = Path(sys.executable).with_name("lean-nn")
     installed = str(beside) if beside.exists() else shutil.which("lean-nn")

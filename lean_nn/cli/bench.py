@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn.cli.common import add_json, add_threads, positive, shape_of
-from lean_nn.cli.models import is_program, made
+from lean_nn.cli.models import is_program, loaded, made
 from lean_nn.cli.summary import SHAPES
 from lean_nn.config import config
 
@@ -60,9 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _program(options: argparse.Namespace) -> Any:
     if is_program(options.model):
-        from lean_nn.graph.files import load_program
-
-        return load_program(options.model)
+        return loaded(options.model, options.batch)
     from lean_nn.graph import compile
 
     shape = options.shape or SHAPES.get(options.model, (1, 8, 8))

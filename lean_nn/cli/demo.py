@@ -95,12 +95,12 @@ def run(options: argparse.Namespace) -> int:
     path = os.path.join(options.folder, "lean_nn_demo.safetensors")
     program.save(path)
     best, _ = timed(lambda: program(x[:1]), 0.2)
-    memory, size = program.memory, os.path.getsize(path)
+    memory, size = program.at({None: 1}).memory, os.path.getsize(path)
     say(f"   {1e3 * best:.3f} ms per digit, {1 / best:,.0f} digits per second\n"
         f"   a call takes {memory.peak / 1e3:.0f} kB: weights {memory.weights / 1e3:.0f}, "
         f"working memory {(memory.arena + memory.scratch) / 1e3:.0f}\n   {path}: {size / 1e3:.0f} kB, weights and graph\n")
 
-    answers = np.array([int(program(x[i : i + 1]).argmax()) for i in range(len(x))])
+    answers = program(x).argmax(1)
     say("4  Look")
     say("\n".join(f"   {line}" for line in gallery(x, y, answers)) + "\n")
     picture = None if options.no_picture else _picture(options.folder, found, y, answers)

@@ -7,7 +7,7 @@ from typing import Any
 
 from lean_nn.cli.common import Usage
 
-__all__ = ["is_program", "made"]
+__all__ = ["is_program", "loaded", "made"]
 
 NAMES = ("digits_cnn", "lenet", "mlp", "resnet20")
 
@@ -15,6 +15,15 @@ NAMES = ("digits_cnn", "lenet", "mlp", "resnet20")
 def is_program(text: str) -> bool:
     """Whether `text` names a file that is no TOML."""
     return text not in NAMES and not text.endswith(".toml")
+
+
+def loaded(path: str, batch: int) -> Any:
+    """The saved program; of a family that for `batch` samples."""
+    from lean_nn.graph.family import Family
+    from lean_nn.graph.files import load_program
+
+    program = load_program(path)
+    return program.at(dict.fromkeys(program.open, batch)) if isinstance(program, Family) else program
 
 
 def made(text: str, shape: tuple[int, ...], classes: int) -> Any:

@@ -9,19 +9,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from lean_nn import tree
 from lean_nn.cli.common import Usage, add_json, add_threads, positive
+from lean_nn.graph.family import Family
 from lean_nn.graph.files import load_program
 from lean_nn.io.npy import read_array
 
+BATCH = 64  # samples of a call
+
 DESCRIPTION = """\
-MODEL is a file that `lean-nn train` or `Program.save` wrote. Each INPUT is a sample or a batch: an .npy file, or a picture
-(.png and others, with the extra `images`), whose pixels become 0..1. Without INPUT, an .npy is read from standard input.
-Numbers are converted to the model's dtype.
+MODEL is a file that `lean-nn train` wrote, or `save` of a compiled model. Each INPUT is a sample or a batch: an .npy file, or
+a picture (.png and others, with the extra `images`), whose pixels become 0..1. Without INPUT, an .npy is read from standard
+input. Numbers are converted to the model's dtype. Samples of one INPUT go through the model 64 at a time, where it was
+compiled for any number of them, as those of `train` are.
 
 A line per sample: the class with the largest output, and its share by softmax; or, of models with one output, the number.
 Where MODEL.labels.txt stands beside the model (`train` on a folder writes it), classes have names.
@@ -45,13 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print a line per sample."""
     program = load_program(options.model)
-    shape, dtype = _input_of(program)
+    shape = _sample_of(program)
     names = _labels(options.model)
     found: list[dict[str, Any]] = []
     outputs: list[Any] = []
     for source in options.inputs or ["-"]:
-        for i, sample in enumerate(_samples(_read(source), shape, source)):
-            y = np.asarray(program(np.ascontiguousarray(sample, dtype))).reshape(-1)
+        for i, y in enumerate(_outputs(program, _samples(_read(source), shape, source))):
             outputs.append(y)
             found.append({"input": source, "sample": i, **_answer(y, options.top, names)})
             if not options.json:
@@ -65,14 +70,33 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _input_of(program: Any) -> tuple[tuple[int, ...], Any]:
-    """Shape and dtype of the one sample that the program takes."""
-    open_inputs = [program.graph.avals[v] for v, kept in zip(program.graph.inputs, program.kept, strict=True) if kept is None]
-    if len(open_inputs) != 1 or not open_inputs[0].shape or open_inputs[0].shape[0] != 1 or len(program.graph.outputs) != 1:
-        raise ValueError(f"a model takes one sample, shape (1, …), and gives one array; got inputs "
-                         f"{[aval.shape for aval in open_inputs]} and {len(program.graph.outputs)} outputs; "
-                         f"save a program of batch size 1")
-    return open_inputs[0].shape, open_inputs[0].dtype
+def _sample_of(program: Any) -> tuple[int, ...]:
+    """Shape of a sample, without the axis of the batch, which is open or 1."""
+    batch: Any
+    if isinstance(program, Family):
+        batch, shapes = program.open[0], list[Any](program.shapes)
+    else:
+        kept = zip(program.graph.inputs, program.kept, strict=True)
+        batch, shapes = 1, [program.graph.avals[value].shape for value, array in kept if array is None]
+    if len(shapes) != 1 or shapes[0][:1] != (batch,) or not all(isinstance(n, int) for n in shapes[0][1:]):
+        raise ValueError(f"a model takes one array, whose first size is open or 1; got inputs {shapes}; "
+                         f"compile it for samples of shape (None, …)")
+    sample: tuple[int, ...] = shapes[0][1:]
+    return sample
+
+
+def _outputs(model: Any, samples: Any) -> Iterator[Any]:
+    """What the model gives for each sample, as a row of numbers."""
+    many = isinstance(model, Family)
+    for first in range(0, len(samples), BATCH if many else 1):
+        part = samples[first : first + (BATCH if many else 1)]
+        program = model.at({model.open[0]: len(part)}) if many else model
+        outs = program.graph.outputs
+        if len(outs) != 1 or program.graph.avals[outs[0]].shape[:1] != (len(part),):
+            raise ValueError(f"a model gives one array with a row per sample; got "
+                             f"{[program.graph.avals[v].shape for v in outs]} for {len(part)}; return one array")
+        dtype = program.graph.avals[program.graph.inputs[-1]].dtype
+        yield from tree.leaves(program(np.ascontiguousarray(part, dtype)))[0].reshape(len(part), -1)
 
 
 def _read(source: str) -> Any:
@@ -98,7 +122,7 @@ def _samples(array: Any, shape: tuple[int, ...], source: str) -> Any:
         return array.reshape(1, *shape)
     if array.ndim and tuple(n for n in array.shape[1:] if n != 1) == bare and array.size == len(array) * prod(shape):
         return array.reshape(len(array), *shape)
-    raise ValueError(f"{source}: a sample has shape {shape[1:]}; got an array of {array.shape}; reshape or scale it")
+    raise ValueError(f"{source}: a sample has shape {shape}; got an array of {array.shape}; reshape or scale it")
 
 
 def _labels(model: str) -> list[str] | None:

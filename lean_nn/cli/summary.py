@@ -6,12 +6,12 @@ import argparse
 import json
 
 from lean_nn.cli.common import add_json, positive, shape_of
-from lean_nn.cli.models import is_program, made
+from lean_nn.cli.models import is_program, loaded, made
 
 DESCRIPTION = """\
 MODEL is a name (digits_cnn, lenet, mlp, resnet20), a TOML file, or a saved program. Of a model it prints the layers with
-the shapes they make, their parameters, operations and memory for one sample of --shape; of a program its listing: every
-value with its type, its size and its place in memory, which is known before it runs.
+the shapes they make, their parameters, operations and memory for one sample of --shape; of a program its listing for one
+sample: every value with its type, its size and its place in memory, which is known before it runs.
 
   lean-nn summary lenet
   lean-nn summary net.toml --shape 3,32,32
@@ -41,9 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _program(options: argparse.Namespace) -> int:
-    from lean_nn.graph.files import load_program
-
-    program = load_program(options.model)
+    program = loaded(options.model, 1)
     if not options.json:
         print(program)
         return 0

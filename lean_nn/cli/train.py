@@ -135,7 +135,7 @@ def trained(
 
 
 def compiled(model: Any, shape: tuple[int, ...]) -> Any:
-    """The program of the model on one sample, as it is saved."""
+    """The model on any number of samples, as it is saved."""
     from lean_nn.graph import compile
 
-    return compile(model.eval(), (1, *shape))
+    return compile(model.eval(), (None, *shape))

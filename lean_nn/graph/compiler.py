@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from lean_nn import tree
 from lean_nn.graph.builder import GraphBuilder
+from lean_nn.graph.family import Family
 from lean_nn.graph.ir import Array
 from lean_nn.graph.passes import PASSES
 from lean_nn.graph.program import Program, is_writeable
-from lean_nn.graph.sizes import Size, check_sizes, is_shape, match
+from lean_nn.graph.sizes import Size, check_sizes, is_shape
 from lean_nn.graph.trace import ArraySpec, Traced, is_array, trace
 from lean_nn_c import engine
-
-CACHED = 16  # programs of a family that are kept
 
 
 def compile(
@@ -111,18 +108,14 @@ def _program(f: Callable[..., Any], arguments: tuple[Any, ...], kept: tuple[int,
     return Program(traced, kept=[array for part in held for array in part], **options)
 
 
-def _data_of(arguments: Any) -> list[Any]:
-    """The arrays among the arguments, out of their Tensors."""
-    return [leaf.data if isinstance(leaf, engine.Box) else leaf for leaf in tree.leaves(arguments) if is_array(leaf)]
-
-
 def _count(argument: Any) -> int:
     return sum(is_array(leaf) for leaf in tree.leaves((argument,)))
 
 
 def _held_arrays(argument: Any) -> list[Array | None]:
     """The arrays of an argument that the program keeps and writes to."""
-    arrays: list[Any] = _data_of((argument,))
+    leaves = [leaf for leaf in tree.leaves((argument,)) if is_array(leaf)]
+    arrays: list[Any] = [leaf.data if isinstance(leaf, engine.Box) else leaf for leaf in leaves]
     for array in arrays:
         if not is_writeable(array):
             raise ValueError(f"compile: arguments kept in place are writeable contiguous arrays or Tensors; "
@@ -148,64 +141,3 @@ def _returns_first(traced: Traced, arguments: tuple[Any, ...], kept: tuple[int, 
     graph.outputs = graph.outputs[len(places) :]
     rest = many[len(kept) :]
     traced.result = rest[0] if len(rest) == 1 else rest
-
-
-class Family:
-    """Programs of one function for different sizes: made when a size is met, the latest `CACHED` kept.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import lean_nn as ln
-    >>> family = ln.compile(lambda x: x.sum(1), (None, 4))
-    >>> family(np.ones((2, 4), np.float32)), family(np.ones((3, 4), np.float32))
-    (array([4., 4.], dtype=float32), array([4., 4., 4.], dtype=float32))
-    """
-
-    def __init__(
-        self, make: Callable[[dict[Size, int]], Traced], shapes: Sequence[tuple[Size, ...]], options: dict[str, Any]
-    ) -> None:
-        self._make, self._shapes, self._options = make, list(shapes), options
-        self._names = [str(i) for i in range(len(self._shapes))]
-        self._open = {n for shape in self._shapes for n in shape if not isinstance(n, int)}
-        self._lock = threading.Lock()
-        self._programs: OrderedDict[tuple[tuple[Size, int], ...], Program] = OrderedDict()
-
-    def at(self, sizes: dict[Size, int]) -> Program:
-        """The program for these sizes, by name: ``family.at({None: 8})``."""
-        if set(sizes) != self._open or not all(isinstance(n, int) and n >= 0 for n in sizes.values()):
-            raise ValueError(f"program: open sizes are {sorted(map(str, self._open))}; got {sizes}; give each a number")
-        key = tuple(sorted(sizes.items(), key=lambda item: str(item[0])))
-        with self._lock:
-            program = self._programs.get(key)
-            if program is not None:
-                self._programs.move_to_end(key)
-                return program
-        program = Program(self._make(sizes), **self._options)
-        with self._lock:
-            program = self._programs.setdefault(key, program)
-            while len(self._programs) > CACHED:
-                self._programs.popitem(last=False)
-        return program
-
-    def program_for(self, *arguments: Any) -> Program:
-        """The program for arrays of these sizes."""
-        return self.at(match(self._shapes, _data_of(arguments), self._names))
-
-    def __call__(self, *arguments: Any, out: Any = None) -> Any:
-        return self.program_for(*arguments)(*arguments, out=out)
-
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        return self.program_for(*primals).jvp(primals, tangents)
-
-    def vjp(self, primals: Sequence[Any], cotangents: Any) -> tuple[Any, Any]:
-        return self.program_for(*primals).vjp(primals, cotangents)
-
-    def save(self, path: Any) -> NoReturn:
-        """Not possible: a file holds the program of one size."""
-        one = dict.fromkeys(self._open, 8)
-        raise ValueError(f"save: a file holds the program of one size; got a family with open sizes; "
-                         f"save one of them, as in family.at({one}).save(path)")
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("pickle: a family of programs holds a function; got one; pickle the program of one size, family.at(...)")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -29,6 +30,8 @@ from lean_nn_c.threads import get_num_threads
 
 if TYPE_CHECKING:
     from lean_nn.graph.profile import Profile
+
+POOLED_LEAST = 1024  # bytes of a constant that is worth looking for
 
 
 class Memory(NamedTuple):
@@ -58,13 +61,17 @@ class Program:
     passes : names from `lean_nn.graph.passes.PASSES`
     share : let values whose lives do not overlap share memory
     kept : per argument leaf, the array that the program keeps, or None where the caller passes one
+    pool : constants that other programs have made already; equal ones are taken from there
     """
 
     def __init__(
-        self, traced: Traced, passes: Iterable[str] = tuple(PASSES), share: bool = True, kept: Sequence[Array | None] = ()
-    ) -> None:
+        self, traced: Traced, passes: Iterable[str] = tuple(PASSES), share: bool = True, kept: Sequence[Array | None] = (),
+        pool: MutableMapping[Any, Array] | None = None,
+    ) -> None:  # fmt: skip
         self.source, self.passes, self.share = traced, tuple(passes), share
         self.graph: Graph = optimise(set_aside(traced.graph), self.passes)
+        if pool is not None:
+            _take_from(pool, self.graph, traced.graph)
         self.plan = make_plan(self.graph, share)
         self._kept = list(kept) or [None] * len(self.graph.inputs)
         self._executor = executor(self.graph, self.plan)
@@ -373,6 +380,18 @@ class Program:
         from lean_nn.graph.files import from_bytes, to_bytes
 
         return from_bytes, (to_bytes(self),)
+
+
+def _take_from(pool: MutableMapping[Any, Array], graph: Graph, recorded: Graph) -> None:
+    """Put constants that passes made, and that are in the pool already, in the place of their equals."""
+    known = {id(array) for array in recorded.constants.values()}
+    for value, array in graph.constants.items():
+        if id(array) in known or array.nbytes < POOLED_LEAST:
+            continue
+        raw: Any = array.reshape(-1).view(np.uint8)
+        same = pool.setdefault((array.shape, array.dtype, crc32(raw)), array)
+        if same is not array and np.array_equal(same.reshape(-1).view(np.uint8), raw):
+            graph.constants[value] = same
 
 
 def _followed(leaf: Any) -> bool:

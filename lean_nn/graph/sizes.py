@@ -1,12 +1,19 @@
-"""Sizes that are left open until the program is called: None, or a name to tell several apart."""
+"""Sizes that are left open until the program is called: None, or a name to tell several apart.
+
+In the file of a family a number that follows from open sizes is a polynomial in them, ``{"n": [[2, [0, 1]], [3, []]]}`` for
+2·s₀·s₁ + 3: a list of terms, each a whole number and the sizes it is multiplied with. `closed` puts the sizes in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 Size = int | str | None
 STAND_IN = 2  # what shapes are checked with while a size is open
+DEGREE = 2  # of polynomials in open sizes
+LARGEST = 1 << 62  # coefficient of one
 
 
 def stand_in(size: Size) -> int:
@@ -40,3 +47,33 @@ def match(shapes: Sequence[tuple[Size, ...]], arrays: Sequence[Any], names: Sequ
             raise ValueError(f"program: input {name} has shape {shape}; got {tuple(array.shape)}"
                              f"{f' with {found}' if found else ''}; convert it or compile for this shape")
     return found
+
+
+def shown(sizes: dict[Size, int]) -> str:
+    """``None=8``, ``batch=8, width=3``"""
+    return ", ".join(f"{name}={n}" for name, n in sizes.items())
+
+
+def closed(part: Any, sizes: Sequence[int]) -> Any:
+    """A description in JSON's types with the open sizes put in: each polynomial is a number."""
+    if isinstance(part, list):
+        return [closed(inner, sizes) for inner in part]
+    if not isinstance(part, dict):
+        return part
+    if set(part) == {"n"}:
+        return _value(part["n"], sizes)
+    return {key: closed(inner, sizes) for key, inner in part.items()}
+
+
+def _value(terms: Any, sizes: Sequence[int]) -> int:
+    """The polynomial's value; what is no polynomial is an error."""
+    if not isinstance(terms, list) or not 0 < len(terms) <= (1 + len(sizes)) ** DEGREE:
+        raise ValueError(f"a number is a sum of products of sizes; got {str(terms)[:60]}")
+    total = 0
+    for term in terms:
+        coefficient, factors = term
+        fits = type(coefficient) is int and abs(coefficient) <= LARGEST and isinstance(factors, list) and len(factors) <= DEGREE
+        if not fits or not all(type(i) is int and 0 <= i < len(sizes) for i in factors):
+            raise ValueError(f"a term is a whole number times at most {DEGREE} of {len(sizes)} open sizes; got {str(term)[:60]}")
+        total += coefficient * prod(sizes[i] for i in factors)
+    return total

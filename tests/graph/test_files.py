@@ -12,14 +12,14 @@ import stat
 import subprocess
 import sys
 import tracemalloc
-from zlib import crc32
 
 import numpy as np
 import pytest
+from graph_forging import HOSTILE, forge, parts, places, set_at
 
 import lean_nn as ln
 import lean_nn.functional as F
-from lean_nn.graph import files
+from lean_nn.graph import coding, files
 from lean_nn.window import Bins, Window
 
 RNG = np.random.default_rng(0)
@@ -114,14 +114,14 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_parameters_keep_value_and_type(value):
-    back = files.decode(json.loads(json.dumps(files.encode(value), allow_nan=False)))
+    back = coding.decode(json.loads(json.dumps(coding.encode(value), allow_nan=False)))
     assert repr(back) == repr(value) and type(back) is type(value)
 
 
 @pytest.mark.parametrize("value", [[1], {"a": 1}, np.float64(1), np.int64(1), np.dtype("float32"), object(), 1j])
 def test_other_parameters_are_refused(value):
     with pytest.raises(ValueError, match=r"save: parameters are None, bool, .* got .*; convert it"):
-        files.encode(value)
+        coding.encode(value)
 
 
 def test_pickle_and_copy_go_through_the_same_bytes():
@@ -211,16 +211,6 @@ def test_another_process_runs_it(tmp_path):
     assert done.stdout == "[2.0, 2.0]\n"
 
 
-def test_open_sizes_are_saved_one_at_a_time(tmp_path):
-    family = ln.compile(lambda x: x.sum(1), (None, 4))
-    with pytest.raises(ValueError, match=r"save: a file holds the program of one size; .* family.at\(\{None: 8\}\)"):
-        family.save(tmp_path / "f")
-    with pytest.raises(TypeError, match="pickle: a family"):
-        pickle.dumps(family)
-    family.at({None: 8}).save(tmp_path / "f")
-    assert ln.load_program(tmp_path / "f")(np.ones((8, 4), np.float32)).shape == (8,)
-
-
 def test_forms_that_a_file_cannot_hold_are_refused(tmp_path):
     from collections import OrderedDict
 
@@ -278,33 +268,12 @@ def test_what_is_no_program_file(tmp_path, kind):
         ln.load_program(path)
 
 
-def parts(data):
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    metadata = header.pop("__metadata__")
-    return json.loads(metadata["graph"]), header, data[8 + length :]
-
-
-def forge(graph, table, data, **metadata):
-    """A file with a right checksum, whatever it says."""
-    text = graph if isinstance(graph, str) else json.dumps(graph)
-    crc = crc32(data, crc32(json.dumps([text, table], sort_keys=True).encode()))
-    metadata = {"format": files.FORMAT, "graph": text, "crc32": f"{crc:08x}", **metadata}
-    header = json.dumps({"__metadata__": metadata, **table}).encode()
-    header = header.ljust(-(-(8 + len(header)) // 64) * 64 - 8)
-    return len(header).to_bytes(8, "little") + header + data
-
-
 def test_a_forged_file_without_changes_loads():
     assert outcome(forge(*parts(SMALL))) == outcome(SMALL)
 
 
 def node(graph, name):
     return next(node for node in graph["nodes"] if node[0] == name)
-
-
-def set_at(part, key, value):
-    part[key] = value
 
 
 GRAPH_LIES = {
@@ -409,21 +378,6 @@ def test_a_bool_is_0_or_1():
     start = table[name]["data_offsets"][0]
     with pytest.raises(ValueError, match="has bytes 0 and 1; got 7"):
         files.from_bytes(forge(graph, table, data[:start] + b"\7" + data[start + 1 :]))
-
-
-HOSTILE = [
-    None, True, -1, 0, 1, 3, 2**31, 2**62, 2**63, 10**40, 0.5, 1e308, "", "F64", "conv", [], [0], [[]], [-1, -1],
-    [2**62, 2**62], {}, {"float": "nan"}, {"Bins": [[0, 0]]}, {"Bins": [[2**40, 2**40]]}, {"Window": []}, {"tuple": []}, "*",
-]  # fmt: skip
-
-
-def places(part, found):
-    """Every slot of a JSON text: (container, key)."""
-    for key, inner in part.items() if isinstance(part, dict) else enumerate(part):
-        found.append((part, key))
-        if isinstance(inner, (dict, list)):
-            places(inner, found)
-    return found
 
 
 def test_whatever_the_graph_says_loading_is_an_error_or_a_program_of_the_files_size():

@@ -16,7 +16,7 @@ from graph_networks import NETWORKS, example, training_step
 
 import lean_nn as ln
 import lean_nn.functional as F
-from lean_nn.graph import compiler
+from lean_nn.graph import family as families
 from lean_nn.graph.passes import EXACT
 
 ones = np.ones(2, np.float32)
@@ -75,7 +75,7 @@ def test_more_threads_than_frames():
 
 
 def test_a_family_is_shared_by_threads(monkeypatch):
-    monkeypatch.setattr(compiler, "CACHED", 3)
+    monkeypatch.setattr(families, "CACHED", 3)
     family = ln.compile(lambda x: (x * 2).sum(1), (None, 4))
 
     def work(i):

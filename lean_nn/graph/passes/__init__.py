@@ -38,12 +38,18 @@ PASSES: dict[str, Pass] = {
 EXACT = ("constants", "common", "dead", "tails", "chains")
 
 
-def stages(graph: Graph, names: Iterable[str]) -> Iterator[tuple[str, Graph]]:
-    """(pass, the graph after it) for the named passes, in the order of `PASSES`."""
+def check_names(names: Iterable[str]) -> set[str]:
+    """The names as a set, if all of them are passes."""
     wanted = set(names)
     unknown = wanted - set(PASSES)
     if unknown:
         raise ValueError(f"compile: unknown passes; got {sorted(unknown)}; choose from {list(PASSES)}")
+    return wanted
+
+
+def stages(graph: Graph, names: Iterable[str]) -> Iterator[tuple[str, Graph]]:
+    """(pass, the graph after it) for the named passes, in the order of `PASSES`."""
+    wanted = check_names(names)
     for name, change in PASSES.items():
         if name in wanted:
             graph = change(graph)
