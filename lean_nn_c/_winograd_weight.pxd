@@ -8,11 +8,14 @@ of the filter, and with the sums over tiles t and samples inside the transform,
 at each point xi a product dU_xi[c, o] = sum_t V_xi[c, t] Q_xi[t, o]. Rows are input channels, lanes output channels:
 so V is made with lanes that are tiles, as everywhere, and Q with lanes that are output channels.
 
-With few channels ("narrow") all of dU stays in the cache beside V and Q of a few tiles. The tiles are cut into
-parts, at most PARTS; a thread takes a part, walks through it with its own V, Q and dU, and turns dU into a w_bar of the
-part's own. These are added in order. Otherwise all threads together make V and Q of a block of tiles; then a thread takes
-some rows and a unit's width of output channels, walks the tiles of the block in order, and turns dU into w_bar while it is
-in the cache; the next block's share is added there. Parts and blocks depend on the geometry alone, and so do the bits.
+Threads share nothing but the arrays: what one core has just written is dear to another, which on a processor of several
+chips may wait for it longer than for its own sums (measured: two threads as slow as one, for seconds on end, while V and Q
+were made by all threads for all). With few channels ("narrow") all of dU stays near the core beside V and Q of a few
+tiles. The tiles are cut into parts, at most PARTS; a thread takes a part, walks through it with its own V, Q and dU, and
+turns dU into a w_bar of the part's own. These are added in order. Otherwise a thread takes a rectangle of w_bar, channels
+by strips a unit wide, and for one block of tiles after the other makes the V and Q that it needs (which others make too),
+then dU of a few rows and a strip at a time, and turns that into w_bar while it is in the cache; the next block's share is
+added there. Parts and blocks depend on the geometry alone, and so do the bits.
 
 Error, in the notation of winograd.pyx, with t tiles in all and sums over CHAIN of them at a time:
 
@@ -20,10 +23,11 @@ Error, in the notation of winograd.pyx, with t tiles in all and sums over CHAIN 
 
 in practice 1.3 to 4.4 times the classical kernel's in rms, most where samples are so small that its sums are short.
 
-Temporary memory, in values, of one group with C and O channels: S K (C + O') for V and Q, where O' is O rounded up to
-units and K = 64 to 256 the tiles of a block (so many that this stays below half a million values, but at least 64), and
-per thread 24 S L for dU: 4.8 + 0.06 MB for 256 channels of floats, 9.6 + 0.06 for 512. Narrow: NARROW bytes per thread, and
-the parts' own w_bar, PARTS times the result.
+Temporary memory, in values, of one group with C and O channels: per thread S K (C' + O') for V and Q, where C' x O' is its
+rectangle, with O rounded up to units, and K = 64 to 256 the tiles of a block (so many that S K (C + O) stays below half a
+million values, but at least 64), and 24 S L for dU: at most 4.8 + 0.06 MB for 256 channels of floats, 9.6 + 0.06 for 512.
+Narrow: NARROW bytes per thread (MUCH, where there are parts for FORCE threads), and the parts' own w_bar, PARTS times the
+result.
 """
 
 from libc.stdint cimport int64_t
@@ -42,7 +46,10 @@ cdef enum:
     CHAIN = 32              # tiles of a partial sum
     PARTS = 16              # of the tiles, where channels are few
     LEAST = 4               # units of a part
+    ENOUGH = 128            # tiles of a part that make the way back cheap: fewer only for the sake of FORCE threads
+    FORCE = 8
     NARROW = 2097152        # bytes of V and Q of CHAIN tiles and of dU, at most, where channels are few
+    MUCH = 8388608
     ROWS = PANELS * LNN_WINO_PANEL      # rows of dU that one thread holds
 
 
@@ -66,8 +73,8 @@ cdef inline int vectors_of(const Plan* p, int64_t strip, int per_vector) noexcep
 # --- V[point][channel][tile], Q[strip][point][tile][width] ---
 
 
-cdef inline int64_t wv_step(const Plan* p) noexcept nogil:
-    return p.channels * units_at_once(p) * p.width + PAD
+cdef inline int64_t wv_step(const Plan* p, int64_t channels) noexcept nogil:
+    return channels * units_at_once(p) * p.width + PAD
 
 
 cdef inline int64_t q_step(const Plan* p) noexcept nogil:
@@ -92,9 +99,21 @@ cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int
 cdef inline int64_t parts_of(const Plan* p, int itemsize) noexcept nogil:
     """Parts of the tiles, each with sums of its own; 0: there are too many channels for that."""
     cdef double wide = strips_of(p) * p.width, tiles = CHAIN + p.width
-    if p.points * (tiles * (p.channels + wide) + p.channels * wide) * itemsize > NARROW:
+    cdef double size = p.points * (tiles * (p.channels + wide) + p.channels * wide) * itemsize
+    cdef int64_t parts = max(min(p.units // LEAST, <int64_t>PARTS), <int64_t>1)
+    if size > (MUCH if parts >= FORCE else NARROW):
         return 0
-    return max(min(p.units // LEAST, <int64_t>PARTS), <int64_t>1)
+    return min(parts, max(p.tiles // ENOUGH, <int64_t>FORCE))
+
+
+cdef inline int64_t columns_of_threads(const Plan* p, int threads) noexcept nogil:
+    """Into how many ranges of strips w_bar is cut, if `threads` rectangles shall be the least work to make V and Q for."""
+    cdef int64_t best = 1, columns
+    for columns in range(2, min(<int64_t>threads, strips_of(p)) + 1):
+        if (threads % columns == 0
+                and p.channels * columns + p.rows * (threads // columns) < p.channels * best + p.rows * (threads // best)):
+            best = columns
+    return best
 
 
 cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* y_bar, real* q,

@@ -65,7 +65,7 @@ from lean_nn_c._winograd_steps cimport (
     BLOCK, PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, terms_of, u_size, v_block, v_size, v_step,
 )
 from lean_nn_c._winograd_weight cimport (
-    CHAIN, ROWS, make_q, make_w, parts_of, q_step, strips_of, sum_tiles, units_at_once, vectors_of, wv_step,
+    CHAIN, ROWS, columns_of_threads, make_q, make_w, parts_of, q_step, strips_of, sum_tiles, units_at_once, vectors_of, wv_step,
 )
 from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT
@@ -205,27 +205,6 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
 # --- conv_weight: _winograd_weight.pxd has the steps ---
 
 
-cdef void make_vq(const Plan* p, int64_t unit, int64_t part, int64_t place, const real* x, const real* y_bar, real* v,
-                  real* q) noexcept nogil:
-    """One unit's V of a chunk of channels, or Q of a strip, as the part's number says."""
-    cdef int64_t pitch = units_at_once(p) * p.width, chunks = (p.channels + CHUNK - 1) // CHUNK
-    if part < chunks:
-        image_tiles(p, unit, part * CHUNK, min((part + 1) * CHUNK, p.channels), x,
-               v + part * CHUNK * pitch + place * p.width, pitch, wv_step(p))
-    else:
-        part -= chunks
-        make_q(p, unit, part, y_bar, q + part * p.points * q_step(p) + place * p.width * p.width, q_step(p))
-
-
-cdef bint add_block(const Plan* p, int64_t first, int64_t stop, int64_t strip, int64_t tiles, const real* v,
-                    const real* q, real* du, bint add, real* w_bar) noexcept nogil:
-    """w_bar of channels first..stop and one strip gets a block's share."""
-    cdef int64_t pitch = units_at_once(p) * p.width
-    sum_tiles(p, stop - first, vectors_of(p, strip, lanes(v)), tiles, v + first * pitch, pitch, wv_step(p), q, q_step(p),
-              False, du, t_step(p))
-    return way_back(p, first, stop, strip, <const real*>du, t_step(p), add, w_bar)
-
-
 cdef bint way_back(const Plan* p, int64_t first, int64_t stop, int64_t strip, const real* du, int64_t du_step, bint add,
                    real* w_bar) noexcept nogil:
     return make_w(p, first, stop, strip, du, du_step, add, w_bar)
@@ -277,28 +256,41 @@ cdef int narrow_group(const Plan* p, int64_t parts, const real* x, const real* y
     return SPOILT if spoilt else DONE
 
 
+cdef bint weight_rectangle(const Plan* p, int64_t first, int64_t stop, int64_t strip, int64_t last, const real* x,
+                           const real* y_bar, real* w_bar, real* space) noexcept nogil:
+    """w_bar of channels first..stop and strips strip..last: V and Q of a block of tiles, and dU of a piece, in `space`."""
+    cdef int64_t most = units_at_once(p), pitch = most * p.width, v_step = wv_step(p, stop - first)
+    cdef int64_t pieces = (stop - first + ROWS - 1) // ROWS, q_all = p.points * q_step(p), unit = 0, i, k, low, high
+    cdef real* q = space + p.points * v_step
+    cdef real* du = q + (last - strip) * q_all
+    cdef bint spoilt = False
+    while unit < p.units:
+        for i in range(min(most, p.units - unit)):
+            image_tiles(p, unit + i, first, stop, x, space + i * p.width, pitch, v_step)
+            for k in range(strip, last):
+                make_q(p, unit + i, k, y_bar, q + (k - strip) * q_all + i * p.width * p.width, q_step(p))
+        for i in range(pieces * (last - strip)):
+            k, low, high = i // pieces, (stop - first) * (i % pieces) // pieces, (stop - first) * (i % pieces + 1) // pieces
+            sum_tiles(p, high - low, vectors_of(p, strip + k, lanes(x)), min(pitch, p.tiles - unit * p.width),
+                      <const real*>space + low * pitch, pitch, v_step, <const real*>q + k * q_all, q_step(p), False, du,
+                      t_step(p))
+            spoilt |= way_back(p, first + low, first + high, strip + k, <const real*>du, t_step(p), unit > 0, w_bar)
+        unit += most
+    return spoilt
+
+
 cdef int weight_group(const Plan* p, const real* x, const real* y_bar, real* w_bar, int threads) noexcept nogil:
-    """Blocks of tiles in order; all threads make V and Q together, then take rows and strips of w_bar."""
-    cdef int64_t strips = strips_of(p), parts = (p.channels + CHUNK - 1) // CHUNK + strips, most = units_at_once(p)
-    cdef int64_t pieces = (p.channels + ROWS - 1) // ROWS, v_all = p.points * wv_step(p), q_all = p.points * q_step(p)
-    cdef int64_t unit = 0, units, i, spoilt = 0
-    cdef real* memory = <real*>take_scratch((v_all + strips * q_all + threads * t_size(p) + SPARE_LINE) * sizeof(real))
-    cdef real* v = aligned(memory)      # no two threads write to one cache line
-    cdef real* q = v + v_all
+    """Rectangles of w_bar, one for every thread."""
+    cdef int64_t columns = columns_of_threads(p, threads), lines = threads // columns, strips = strips_of(p), i, spoilt = 0
+    cdef int64_t v_most = p.points * wv_step(p, (p.channels + lines - 1) // lines)
+    cdef int64_t q_most = (strips + columns - 1) // columns * p.points * q_step(p), size = whole_lines(v_most + q_most + t_size(p))
+    cdef real* memory = <real*>take_scratch((threads * size + SPARE_LINE) * sizeof(real))
     if memory == NULL:
         return NO_MEMORY
-    while pieces * strips < 4 * threads and pieces * 4 < p.channels and threads > 1:
-        pieces += 1
-    while unit < p.units:
-        units = min(most, p.units - unit)
-        for i in prange(units * parts, schedule="dynamic", num_threads=threads):
-            make_vq(p, unit + i // parts, i % parts, i // parts, x, y_bar, v, q)
-        for i in prange(pieces * strips, schedule="dynamic", num_threads=threads):
-            spoilt += add_block(p, p.channels * (i % pieces) // pieces, p.channels * (i % pieces + 1) // pieces,
-                                i // pieces, min(units * p.width, p.tiles - unit * p.width), <const real*>v,
-                                <const real*>q + i // pieces * q_all,
-                                q + strips * q_all + omp_get_thread_num() * t_size(p), unit > 0, w_bar)
-        unit += units
+    for i in prange(threads, schedule="static", chunksize=1, num_threads=threads):
+        spoilt += weight_rectangle(p, p.channels * (i // columns) // lines, p.channels * (i // columns + 1) // lines,
+                                   strips * (i % columns) // columns, strips * (i % columns + 1) // columns, x, y_bar,
+                                   w_bar, aligned(memory) + i * size)
     give_scratch(memory)
     return SPOILT if spoilt else DONE
 
