@@ -27,6 +27,7 @@ from benches.networks import Network, is_buffer, lenet_network, resnet_network, 
 from benches.training import ROWS, STEPS, TOLERANCE, Row, our_step, their_step
 from lean_nn import functional as F
 from lean_nn import optim
+from lean_nn.graph.passes import EXACT, PASSES
 from lean_nn_c import memory as memory_c
 
 CHAIN = 16_000
@@ -146,6 +147,26 @@ def beside_eager(tiny: bool = False, seconds: float = 1.0, threads: list[int] | 
                            f"eager {1e3 * eager[0]:.3f} ms, ratio {eager[0] / ours[0]:.2f}")  # fmt: skip
 
 
+def beside_unpacked(tiny: bool = False, seconds: float = 0.3, threads: list[int] | None = None) -> Iterator[str]:
+    """A line per linear layer and number of rows: with its weight packed when the program was made, and packed by each call."""
+    rng = np.random.default_rng(0)
+    for k, n in ((16, 9),) if tiny else ((3136, 128), (512, 512), (2048, 1000)):
+        w, b = rng.standard_normal((n, k)).astype(np.float32), np.zeros(n, np.float32)
+        for count in threads or sorted({1, cores()}):
+            set_threads(count)
+            ratios = []
+            for rows in (8,) if tiny else (1, 8, 16, 32, 64, 128, 256):
+                x = rng.standard_normal((rows, k)).astype(np.float32)
+                packed, plain = (ln.compile(lambda x, w=w, b=b: F.relu(F.linear(x, w, b)), x, passes=passes)
+                                 for passes in (PASSES, EXACT))  # fmt: skip
+                out = np.empty((rows, n), np.float32)
+                pair = Pair(lambda p=packed, x=x, o=out: p(x, out=o), lambda p=plain, x=x, o=out: p(x, out=o))
+                ours, theirs = time_pair(pair, 0.0 if tiny else seconds / 7, 1 if tiny else 5)
+                if theirs is not None:
+                    ratios.append(f"{rows} rows {theirs[0] / ours[0]:.2f}")
+            yield f"linear {k} → {n}, {report.threads(count)}, packed by each call ÷ once: {', '.join(ratios)}"
+
+
 def chain(length: int) -> Any:
     """The program of a chain of relu nodes."""
 
@@ -211,6 +232,8 @@ def main() -> int:
     options = parser.parse_args()
     print(report.machine())
     for line in beside_eager(options.tiny, options.seconds, options.threads):
+        print(line, flush=True)
+    for line in beside_unpacked(options.tiny, options.seconds, options.threads):
         print(line, flush=True)
     print(compile_times(options.tiny))
     for name, batch in (("LeNet", 64), ("ResNet-20", 32), ("U-Net", 8)):

@@ -22,6 +22,7 @@ cdef struct Product:
     int64_t blocks                          # partial sums
     int64_t panels                          # scratch for a block's rows of op(a)
     bint as_dots
+    bint packed                             # b is its strips, one after the other
     const void* column_bias                 # one value per column, added to the finished sums, or NULL
     const lnn_tail* tail                    # what follows, or NULL
 

@@ -18,4 +18,6 @@ def step(
     other: bool = False,
     act: str = "",
     slope: float = 0,
+    packed: bool = False,
 ) -> Step: ...
+def pack(wide: bool, rows: int, n: int, k: int, ta: bool, tb: bool) -> Step | None: ...

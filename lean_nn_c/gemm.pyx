@@ -6,6 +6,8 @@ cache; op(b) is packed one strip of columns after the other, and each strip, in 
 apart for the machine to guess them. Packing costs each thread one pass over what it reads, and no thread waits for
 another.
 
+A b that does not change can be packed beforehand (`pack`): the same strips, block after block, for as many products as come.
+
 Few rows: b is read where it lies (the tile of simd_tile.h), once. Few rows or columns with both factors running along
 k are dot products, and only a few columns are ever turned for it.
 
@@ -34,6 +36,13 @@ cdef enum:
     STRIPS = 4              # strips packed at once: a cache line or more of each row
     MAX_TILE = 128          # columns of the widest tile
     THIN = 8                # fewer rows or columns than this may be dot products
+
+
+cdef struct Plan:
+    Product p
+    int64_t results
+    bint bias
+    lnn_tail tail
 
 
 # --- packing ---
@@ -129,6 +138,7 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
     cdef int64_t part, k, terms, t, i, count
     cdef Ahead ahead
     cdef const real* rows
+    cdef const real* ready
     ahead.off = NULL
     for part in range(p.blocks):
         k = p.k * part // p.blocks
@@ -138,19 +148,75 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
         t = first
         while t < stop:
             count = min(<int64_t>STRIPS, stop - t)
-            strips(p, rows, terms, t, count, packed)
+            if p.packed:
+                ready = b + strip_at(p, k, terms, t)
+            else:
+                strips(p, rows, terms, t, count, packed)
+                ready = packed
             t += count
             for i in range(count):
                 ahead.rows = 0
-                if p.b_col == 1 and t < stop:
+                if p.b_col == 1 and t < stop and not p.packed:
                     ahead.rows = terms * (i + 1) // count - terms * i // count
                     ahead.place = <const char*>(rows + terms * i // count * p.b_row + t * p.width)
                     ahead.step = p.b_row * sizeof(real)
                     ahead.length = (min(p.n, min(t + STRIPS, stop) * p.width) - t * p.width) * sizeof(real)
-                strip_product(m1 - m0, terms, <const real*>scratch, <const real*>packed + i * terms * p.width,
+                strip_product(m1 - m0, terms, <const real*>scratch, ready + i * terms * p.width,
                               bias + m0 if bias != NULL else NULL, part > 0,
                               c + m0 * p.n + (t - count + i) * p.width, p.n,
                               min(p.width, p.n - (t - count + i) * p.width), &ahead)
+
+
+# --- b packed beforehand ---
+
+
+cdef int64_t strip_at(const Product* p, int64_t k, int64_t terms, int64_t t) noexcept nogil:
+    """Where strip t of the block of `terms` terms from k begins."""
+    return (k * ((p.n + p.width - 1) // p.width) + terms * t) * p.width
+
+
+cdef void set_blocks(Product* p, real unused) noexcept nogil:
+    p.width = lnn_vectors(p.m) * lanes(&unused)
+    p.blocks = (p.k + BLOCK - 1) // BLOCK
+
+
+cdef int pack_all(const void* plan, char** at, real unused) noexcept nogil:
+    cdef const Product* p = &(<const Plan*>plan).p
+    cdef int64_t part, k, terms
+    for part in range(p.blocks):
+        k = p.k * part // p.blocks
+        terms = p.k * (part + 1) // p.blocks - k
+        strips(p, <const real*>at[0] + k * p.b_row, terms, 0, (p.n + p.width - 1) // p.width,
+               <real*>at[1] + strip_at(p, k, terms, 0))
+    return STEP_DONE
+
+
+cdef int pack_f32(const void* plan, char** at) noexcept nogil:
+    return pack_all(plan, at, <float>0)
+
+
+cdef int pack_f64(const void* plan, char** at) noexcept nogil:
+    return pack_all(plan, at, <double>0)
+
+
+def pack(bint wide, int64_t rows, int64_t n, int64_t k, bint ta, bint tb):
+    """A step (b, packed b) for the product of `rows` rows of op(a) and op(b), k x n; None where b is read as it lies."""
+    cdef Plan plan
+    cdef int item = 8 if wide else 4
+    read_product(&plan.p, rows, n, k, ta, tb, (), (), ())
+    if rows < FEW or is_dots(&plan.p) or n == 0 or k == 0:
+        return None
+    if wide:
+        set_blocks(&plan.p, <double>0)
+    else:
+        set_blocks(&plan.p, <float>0)
+    return make_step("pack", pack_f64 if wide else pack_f32, &plan, sizeof(plan),
+                     (item * n * k, item * strip_at(&plan.p, k, 0, 0)), 1)
+
+
+cdef bint is_dots(const Product* p) noexcept nogil:
+    """Whether the product is one of dot products: few rows or columns, both factors along k."""
+    return p.a_col == 1 and (p.n < THIN or (p.b_row == 1 and p.b_col != 1 and p.m < THIN))
 
 
 # --- few rows: b where it lies ---
@@ -315,16 +381,20 @@ cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows
 
 cdef int multiply(Product* p, const real* a, const real* b, const real* bias, real* c) noexcept nogil:
     """c = op(a) @ op(b) + bias; the status is 1 when there was no memory."""
+    p.packed = False
+    return multiply_packed(p, a, b, bias, c)
+
+
+cdef int multiply_packed(Product* p, const real* a, const real* b, const real* bias, real* c) noexcept nogil:
+    """The same, with b as `p.packed` says."""
     cdef double work = <double>p.batch * p.m * p.n * p.k / 8
     cdef int threads = threads_for(<Py_ssize_t>min(work, 1e18))
     cdef int64_t rows, units, scratch_size, i
     cdef Split s
     cdef real* memory
     cdef real* scratch
-    cdef bint along_k = p.b_row == 1 and p.b_col != 1
-    p.width = lnn_vectors(p.m) * lanes(a)
-    p.as_dots = p.a_col == 1 and bias == NULL and (p.n < THIN or (along_k and p.m < THIN))
-    p.blocks = (p.k + BLOCK - 1) // BLOCK
+    set_blocks(p, <real>0)
+    p.as_dots = bias == NULL and is_dots(p)
     rows = PANEL_BYTES // <int64_t>sizeof(real)
     s = split_work(p.batch, p.m, p.m if p.m < FEW else rows, p.m if p.m < FEW else 24,
                    (p.n + p.width - 1) // p.width, 64, threads)
@@ -365,7 +435,7 @@ cdef int read_product(Product* p, int64_t m, int64_t n, int64_t k, bint ta, bint
         refuse("batch tuples differ in length, or a size is negative")
     p.m, p.n, p.k, p.rank, p.batch = m, n, k, <int>len(batch), 1
     p.a_row, p.a_col = 1 if ta else k, m if ta else 1
-    p.b_row, p.b_col = 1 if tb else n, k if tb else 1
+    p.b_row, p.b_col, p.packed = 1 if tb else n, k if tb else 1, False
     for i in range(p.rank):
         p.size[i], p.a_step[i], p.b_step[i], p.bias_step[i] = batch[i], a_step[i], b_step[i], 0
         if p.size[i] < 0 or p.a_step[i] < 0 or p.b_step[i] < 0:
@@ -395,13 +465,6 @@ cdef void merge_rows(Product* p, bint ta) noexcept nogil:
 # --- as a step ---
 
 
-cdef struct Plan:
-    Product p
-    int64_t results
-    bint bias
-    lnn_tail tail
-
-
 cdef int run(const void* plan, char** at, real unused) noexcept nogil:
     cdef Product p = (<const Plan*>plan).p
     cdef lnn_tail tail = (<const Plan*>plan).tail
@@ -416,7 +479,7 @@ cdef int run(const void* plan, char** at, real unused) noexcept nogil:
     if p.k == 0:
         memset(at[out], 0, (<const Plan*>plan).results * sizeof(real))
         end_rows(&p, <real*>at[out], 0, (<const Plan*>plan).results // p.n, 0, p.n)
-    elif multiply(&p, <const real*>at[0], <const real*>at[1], <const real*>NULL, <real*>at[out]):
+    elif multiply_packed(&p, <const real*>at[0], <const real*>at[1], <const real*>NULL, <real*>at[out]):
         return STEP_NO_MEMORY
     return STEP_DONE
 
@@ -431,12 +494,13 @@ cdef int run_f64(const void* plan, char** at) noexcept nogil:
 
 def step(
     bint wide, int64_t a_size, int64_t b_size, int64_t m, int64_t n, int64_t k, bint ta, bint tb, tuple batch,
-    tuple a_step, tuple b_step, bint bias=False, bint other=False, str act="", double slope=0,
+    tuple a_step, tuple b_step, bint bias=False, bint other=False, str act="", double slope=0, bint packed=False,
 ):
     """c[...] = op(a[...]) @ op(b[...]) on a (`a_size` values, op(a) m x k), b (`b_size`, op(b) k x n) and c (batch x m x n).
 
     `a_step`, `b_step` are the distances of neighbours on each batch axis; `wide` is float64, else float32. With `bias` a
-    third array is added to every row, with `other` one like c; `act` of ACTS comes last.
+    third array is added to every row, with `other` one like c; `act` of ACTS comes last. With `packed`, b is what `pack` made of
+    it, `b_size` values as before.
     """
     cdef Plan plan
     cdef int item = 8 if wide else 4
@@ -449,6 +513,11 @@ def step(
     if plan.results and (span(&plan.p, True) > a_size or span(&plan.p, False) > b_size):
         refuse("an operand is shorter than the sizes say")
     merge_rows(&plan.p, ta)
+    if packed:
+        if plan.p.batch != 1:
+            refuse("a packed factor is the same for the whole batch")
+        b_size = pack(wide, plan.p.m, n, k, ta, tb).sizes[1] // item
+        plan.p.packed = True
     arrays = [a_size, b_size, *([n] if bias else []), *([plan.results] if other else []), plan.results]
     return make_step("matmul", run_f64 if wide else run_f32, &plan, sizeof(plan), tuple([item * size for size in arrays]), 1, None,
                      k > 0 and plan.results > 0)

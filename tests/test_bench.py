@@ -54,6 +54,7 @@ def test_forward_mode_is_measured() -> None:
 
 
 def test_compiled_beside_eager_compile_times_and_memory() -> None:
+    assert all("packed by each call ÷ once: 8 rows" in line for line in graph.beside_unpacked(tiny=True, threads=[1]))
     lines = list(graph.beside_eager(tiny=True, threads=[1]))
     assert len(lines) == 5 and all(re.search(r"compiled .* ms, eager .* ms, ratio \d", line) for line in lines)
     assert re.search(r"16,000 relu nodes: .* 32,000: .* ratio \d", graph.compile_times(tiny=True))

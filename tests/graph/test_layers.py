@@ -11,6 +11,7 @@ import lean_nn as ln
 import lean_nn.functional as F
 from lean_nn.backend.cpu_conv import algorithm
 from lean_nn.graph.passes import PASSES
+from lean_nn.primitive import GraphError, get
 
 RNG = np.random.default_rng(0)
 
@@ -134,6 +135,76 @@ def test_exact_precision_packs_nothing_and_ignores_what_was_packed():
         assert packed(X).tobytes() == f(ln.tensor(X)).numpy().tobytes()
     finally:
         ln.set_precision("fast")
+
+
+PRODUCTS = {  # shapes of both factors, which of them are transposed
+    "rows": ((7, 5), (5, 8), False, False),
+    "linear": ((8, 300), (33, 300), False, True),
+    "wide": ((30, 256), (256, 100), False, False),
+    "blocks": ((9, 600), (600, 17), False, False),
+    "turned": ((257, 31), (9, 257), True, True),
+    "most": ((256, 16), (16, 40), False, False),
+    "batch": ((2, 3, 6, 11), (20, 11), False, True),
+    "one by one": ((1, 8, 11), (1, 11, 20), False, False),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tail", [False, True], ids=["plain", "tail"])
+def test_a_constant_factor_is_packed_and_the_bits_are_the_same(name, dtype, tail):
+    """The packed strips take its place; on one thread and on two the sums are those of the product that packs itself."""
+    a_shape, b_shape, ta, tb = PRODUCTS[name]
+    a, b = randn(*a_shape).astype(dtype), randn(*b_shape).astype(dtype)
+    bias = randn(b_shape[-2 if tb else -1]).astype(dtype)
+
+    def f(x):
+        y = get("matmul")(x, b, ta=ta, tb=tb)
+        return F.relu(y + bias) if tail else y
+
+    plain, packed = (ln.compile(f, a, passes=passes) for passes in (("tails",), ("tails", "prepack")))
+    assert [n.prim.name for n in packed.graph.nodes] == ["matmul_layer"] and "packed" in str(packed)
+    assert b.shape not in [c.shape for c in packed.graph.constants.values()]
+    assert 0 <= packed.memory.weights - plain.memory.weights < b.nbytes + 64 * b_shape[-1 if tb else -2] * b.itemsize
+    for threads in (1, 2):
+        with ln.num_threads(threads):
+            assert packed(a).tobytes() == plain(a).tobytes() == f(ln.tensor(a)).numpy().tobytes()
+
+
+def test_factors_that_are_read_as_they_lie_are_not_packed():
+    """Few rows, dot products, many rows; a factor that differs along the batch; one that is no constant; two constants."""
+    w, many = randn(20, 16), randn(3, 16, 20)
+    for f, shape in [
+        (lambda x: x @ w.T, (1, 16)), (lambda x: x @ w.T, (6, 16)), (lambda x: x @ w[:3].T, (40, 16)),
+        (lambda x: x @ w.T, (257, 16)), (lambda x: x @ many, (3, 8, 16)), (lambda x: w @ x, (16, 30)),
+    ]:  # fmt: skip
+        program = ln.compile(f, shape)
+        assert "packed" not in str(program), (shape, str(program))
+    assert "packed" not in str(ln.compile(lambda x, w: x @ w, (8, 16), (16, 20)))
+    assert "packed" in str(ln.compile(lambda x: x @ w.T, (8, 16)))
+
+
+def test_a_factor_is_packed_once_and_stays_where_it_is_read():
+    w = randn(20, 20)
+
+    def f(x):
+        y = F.relu(x @ w)
+        return (y @ w).sum(), y @ w.T, (w * 2.0) @ y[0]
+
+    program = ln.compile(f, (8, 20), passes=("dead", "tails", "prepack"))
+    shapes = [a.shape for a in program.graph.constants.values()]
+    assert shapes.count((20, 20)) == 1 and sum(len(shape) == 1 for shape in shapes) == 2  # itself; as it lies, and turned
+    x = randn(8, 20)
+    for got, want in zip(program(x), f(ln.tensor(x)), strict=True):
+        assert got.tobytes() == want.numpy().tobytes()
+
+
+def test_a_packed_factor_is_read_by_its_kernel_alone():
+    w = randn(16, 20)
+    (node,) = ln.compile(lambda x: x @ w, (8, 16)).graph.nodes
+    for slot in ("spec", "cpu"):
+        with pytest.raises(GraphError, match=f"matmul_layer.*{slot}"):
+            getattr(node.prim, slot)(randn(8, 16), randn(512), **({"out": None} if slot == "cpu" else {}), **node.params)
 
 
 def test_a_file_holds_the_graph_as_it_was_recorded(tmp_path):

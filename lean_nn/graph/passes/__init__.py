@@ -9,7 +9,7 @@ pass               what it does                                                 
 ``affine``         batch norm (or any scale and shift per channel) into the convolution before  within a bound
 ``tails``          a sum and an activation after a convolution or product run inside it        yes
 ``chains``         elementwise operations on one shape run as one loop                         yes
-``prepack``        constant weights of Winograd's algorithm are transformed once, beforehand   within a bound
+``prepack``        constant weights are packed for products, transformed for Winograd's         within a bound
 =================  ==========================================================================  ==============
 
 ``in-place`` and ``concat`` belong to the planner (``lean_nn/graph/plan.py``).
@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterable, Iterator
 from lean_nn.graph.ir import Graph
 from lean_nn.graph.passes.affine import fold_affine
 from lean_nn.graph.passes.chains import fuse_chains
-from lean_nn.graph.passes.layers import fuse_tails, prepack
+from lean_nn.graph.passes.layers import fuse_tails
+from lean_nn.graph.passes.prepack import prepack
 from lean_nn.graph.passes.simplify import common_subexpressions, drop_dead, fold_constants
 
 Pass = Callable[[Graph], Graph]
