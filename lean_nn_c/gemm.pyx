@@ -19,10 +19,11 @@ from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
+from lean_nn_c._dots cimport LONG_BLOCK, dot_rows
 from lean_nn_c._geometry cimport MAX_RANK, refuse
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport (
-    LNN_LEAKY, LNN_PLAIN, LNN_RELU, LNN_ROWS, SPARE_LINE, aligned, bring, dots, finish, lanes, lines, lnn_prefetch,
+    LNN_LEAKY, LNN_PLAIN, LNN_RELU, LNN_ROWS, SPARE_LINE, aligned, bring, finish, lanes, lines, lnn_prefetch,
     lnn_tail, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
 )
 from lean_nn_c._types cimport real
@@ -32,7 +33,6 @@ from lean_nn_c.threads cimport threads_for
 cdef enum:
     BLOCK = 256             # terms of a partial sum
     SHORT_BLOCK = 16        # the same where b is read in place: as many rows as the machine can follow
-    LONG_BLOCK = 1024       # the same where vectors run along k: as many terms per lane and less to add up
     STRIPS = 4              # strips packed at once: a cache line or more of each row
     MAX_TILE = 128          # columns of the widest tile
     THIN = 8                # fewer rows or columns than this may be dot products
@@ -263,53 +263,6 @@ cdef void row_offsets(int64_t* off, int64_t count, int64_t step) noexcept nogil:
     cdef int64_t i
     for i in range(count):
         off[i] = i * step
-
-
-# --- both factors run along k: dot products ---
-
-
-cdef void dot_tile(const real* a, int64_t lda, int mr, const real* b, int64_t ldb, int nr, int64_t k, bint add, real* c,
-                   int64_t ldo, int64_t ldn) noexcept nogil:
-    """c[m*ldo + n*ldn] (+)= row m of a . row n of b, mr <= 6, nr <= 3."""
-    cdef const real* arow[6]
-    cdef const real* brow[3]
-    cdef int i
-    for i in range(mr):
-        arow[i] = a + i * lda
-    for i in range(nr):
-        brow[i] = b + i * ldb
-    dots(mr, nr, k, arow, brow, add, c, ldo, ldn)
-
-
-cdef void dot_rows(const Product* p, const real* a, const real* b, real* c, int64_t m0, int64_t m1, int64_t first,
-                   int64_t stop, real* scratch) noexcept nogil:
-    """c[m0:m1, first:stop]; six rows (a cache set holds eight) against a single one, else four against three."""
-    cdef const real* rows
-    cdef int64_t k, part_k, terms, m, n, ldb
-    for part_k in range((p.k + LONG_BLOCK - 1) // LONG_BLOCK):
-        k = part_k * LONG_BLOCK
-        terms = min(<int64_t>LONG_BLOCK, p.k - k)
-        rows, ldb = b + k, p.b_col
-        if p.b_row != 1:                # few columns, turned
-            turn(b + k * p.b_row, p.b_row, terms, p.n, scratch, terms)
-            rows, ldb = scratch, terms
-        if p.m == 1:
-            for n in range(first, stop, 6):
-                dot_tile(rows + n * ldb, ldb, <int>min(<int64_t>6, stop - n), a + k, 0, 1, terms, k > 0, c + n, 1, 0)
-        elif p.n == 1:
-            for m in range(m0, m1, 6):
-                dot_tile(a + m * p.a_row + k, p.a_row, <int>min(<int64_t>6, m1 - m), rows, 0, 1, terms, k > 0, c + m,
-                         1, 0)
-        elif m1 - m0 > stop - first:
-            for m in range(m0, m1, 4):
-                for n in range(first, stop, 3):
-                    dot_tile(a + m * p.a_row + k, p.a_row, <int>min(<int64_t>4, m1 - m), rows + n * ldb, ldb,
-                             <int>min(<int64_t>3, stop - n), terms, k > 0, c + m * p.n + n, p.n, 1)
-        else:
-            for n in range(first, stop, 3):
-                for m in range(m0, m1, 4):
-                    dot_tile(a + m * p.a_row + k, p.a_row, <int>min(<int64_t>4, m1 - m), rows + n * ldb, ldb,
-                             <int>min(<int64_t>3, stop - n), terms, k > 0, c + m * p.n + n, p.n, 1)
 
 
 # --- who computes what ---
