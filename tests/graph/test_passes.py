@@ -12,6 +12,8 @@ import lean_nn as ln
 import lean_nn.functional as F
 from lean_nn.graph.passes import EXACT, PASSES, optimise
 from lean_nn.ops.pool import max_pool
+from lean_nn.primitive import get
+from lean_nn.window import Window
 
 RNG = np.random.default_rng(0)
 
@@ -186,6 +188,59 @@ def test_winners_that_nobody_reads_are_not_looked_for():
     assert ops(pool_pair, (1, 1, 4, 4), passes=("dead",)) == ["max_pool"]
     agree(value, randn(1, 1, 4, 4), ("dead",))
     assert max_pool.outputs == 2
+
+
+# --- gates ---
+
+
+@pytest.mark.parametrize("window", [(2, 2), (3, 2), (3, 1, 1), ((1, 2), 1)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_relu_behind_max_pooling_is_differentiated_on_the_pooled_side(window, dtype):
+    """The same bits, whatever overlaps, ties, or is not finite; what was pooled is not kept."""
+    x, c = randn(2, 3, 9, 8).astype(dtype), randn(2, 3, 9, 8).astype(dtype)
+    x[0, 0], x[0, 1, 2, 2], x[1, 0, 4, 4], x[1, 1] = -1, np.nan, np.inf, np.round(x[1, 1])
+
+    def f(x):
+        def loss(x):
+            y = F.max_pool2d(F.relu(x * 2), *window)
+            return (y * y * c[..., : y.shape[2], : y.shape[3]]).sum()
+
+        return ln.grad(loss)(x)
+
+    plain, moved = (ln.compile(f, x, passes=passes) for passes in (("dead",), ("dead", "gates")))
+    names = [[node.prim.name for node in p.graph.nodes] for p in (plain, moved)]
+    assert names[0].index("scatter_add_at") < names[0].index("relu_gate")
+    assert names[1].index("relu_gate") < names[1].index("scatter_add_at") and sorted(names[0]) == sorted(names[1])
+    assert moved(x).tobytes() == plain(x).tobytes() == f(ln.tensor(x)).numpy().tobytes()
+    if window == (2, 2):
+        assert moved.memory.arena < plain.memory.arena
+
+
+def test_gates_that_stay_behind_the_scatter():
+    """A gate by something else than what was pooled; a scattered gradient that somebody else reads; winners from elsewhere."""
+    x = randn(1, 1, 4, 4)
+    gate, scatter = get("relu_gate"), get("scatter_add_at")
+
+    def pooled(x):
+        return max_pool(x, window=Window((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1), False))
+
+    _, idx = pooled(ln.tensor(x))
+
+    def other(x):
+        p, i = pooled(x)
+        return gate(scatter(p, i, spatial=(4, 4), window=None), x * -1)
+
+    def twice(x):
+        p, i = pooled(x)
+        s = scatter(p, i, spatial=(4, 4), window=None)
+        return gate(s, x) + s
+
+    def given(x):
+        return gate(scatter(pooled(x)[0], ln.tensor(idx.data), spatial=(4, 4), window=None), x)
+
+    for f in (other, twice, given):
+        assert ops(f, (1, 1, 4, 4), passes=("gates",)) == ops(f, (1, 1, 4, 4), passes=())
+        agree(f, x, ("gates",))
 
 
 # --- scales and shifts ---

@@ -6,6 +6,7 @@ pass               what it does                                                 
 ``constants``      computes what depends on constants only                                     yes
 ``common``         computes equal expressions once                                             yes
 ``dead``           drops what nobody reads, and the indices of a max pooling that nobody reads  yes
+``gates``          a relu's gradient behind max pooling is taken on the pooled side            yes
 ``affine``         batch norm (or any scale and shift per channel) into the convolution before  within a bound
 ``tails``          a sum and an activation after a convolution or product run inside it        yes
 ``chains``         elementwise operations on one shape run as one loop                         yes
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from lean_nn.graph.ir import Graph
 from lean_nn.graph.passes.affine import fold_affine
 from lean_nn.graph.passes.chains import fuse_chains
+from lean_nn.graph.passes.gates import gate_before_scatter
 from lean_nn.graph.passes.layers import fuse_tails
 from lean_nn.graph.passes.prepack import prepack
 from lean_nn.graph.passes.simplify import common_subexpressions, drop_dead, fold_constants
@@ -31,12 +33,13 @@ PASSES: dict[str, Pass] = {
     "constants": fold_constants,
     "common": common_subexpressions,
     "dead": drop_dead,
+    "gates": gate_before_scatter,
     "affine": fold_affine,
     "tails": fuse_tails,
     "chains": fuse_chains,
     "prepack": prepack,
 }
-EXACT = ("constants", "common", "dead", "tails", "chains")
+EXACT = ("constants", "common", "dead", "gates", "tails", "chains")
 
 
 def check_names(names: Iterable[str]) -> set[str]:
