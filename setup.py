@@ -48,7 +48,9 @@ DIRECTIVES = {
 # The wheel stays under 2 MB: -O2 with loops vectorised by default; -O3 for the loops that it makes faster, on the level
 # that most machines have (v3); small code for what is not a hot loop and for the machines from before 2013 (v2). Wider
 # vectors help where arithmetic is the bound: v4 is built for products only, and takes the other kernels from v3.
-PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
+# Loops' last few values are not worth vector code of their own (a seventh of elementwise), calls not a table to jump through.
+PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "--param=vect-epilogues-nomask=0",
+                                     "-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]  # fmt: skip
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight")}
@@ -57,7 +59,7 @@ COLD |= {f"{isa}.conv" for isa in ISAS}  # it chooses; those that it calls compu
 PRODUCTS = {"conv", "direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:
-    COMPILE_ARGS += ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
+    COMPILE_ARGS += ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-plt"]
 LINK_ARGS = [] if DEBUG else ["-Wl,-s"] if sys.platform.startswith("linux") else []
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_25_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_1_25_API_VERSION")]
 
