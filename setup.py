@@ -56,6 +56,7 @@ SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight")}
 COLD = {"_cyutility", "build_info", "executor", "index", "memory", "move", "precision", "step", "threads"}
 COLD |= {f"{isa}.conv" for isa in ISAS}  # it chooses; those that it calls compute
+INNER = {f"x86_64_v3.{name}" for name in ("elementwise", "reduce")}  # small, but for the loops in their headers: hot.h
 PRODUCTS = {"conv", "direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:
@@ -122,13 +123,14 @@ def translated() -> dict[str, str]:
 
 def extensions() -> list[Extension]:
     def extension(name: str, source: str, flags: list[str]) -> Extension:
-        optimise = FAST if name in HOT else SMALL if name in COLD else PLAIN
+        optimise = FAST if name in HOT else SMALL if name in COLD or name in INNER else PLAIN
+        hot = [("LNN_HOT", "1")] if name in INNER and not DEBUG else []
         return Extension(
             f"{PACKAGE}.{name}",
             [source],
             include_dirs=[numpy.get_include(), PACKAGE],
             depends=[str(path.relative_to(HERE)) for path in (HERE / PACKAGE).glob("*.h")],
-            define_macros=MACROS,
+            define_macros=[*MACROS, *hot],
             extra_compile_args=[*COMPILE_ARGS, *optimise, *flags],
             extra_link_args=list(LINK_ARGS),
         )

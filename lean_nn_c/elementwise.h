@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hot.h"
 #include "vmath.h"
 
 #define LNN_UNARY(X) \
@@ -82,6 +83,7 @@ static inline double lnn_gelu_slope_f32(float x) {
 }
 
 #define LNN_IVDEP _Pragma("GCC ivdep")
+enum { LNN_LINE = 256 };
 
 #define real float
 #define T(name) name##_f32
@@ -108,4 +110,5 @@ static const lnn_binary_entry lnn_compare_table[] = {LNN_COMPARE(LNN_ENTRY) {NUL
 static const lnn_update_entry lnn_update_table[] = {LNN_UPDATE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 #undef LNN_ENTRY
 
+#pragma GCC pop_options
 #endif

@@ -75,20 +75,24 @@ C(ge) { return a >= b; }
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(x[i], p, q); \
     }
 
+/* an operand that is one value for all, as a line of it: then one loop per operator is enough */
+static const real *T(lnn_spread)(const void *x, int step, real *line, ptrdiff_t n) {
+    if (step) return (const real *)x;
+    for (ptrdiff_t i = 0; i < n && i < LNN_LINE; i++) line[i] = *(const real *)x;
+    return line;
+}
+
 #define PAIR_LOOP(name, out_t) \
     static void T(lnn_##name##_loop)(const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, \
                                      int b_step, double p0, double p1) { \
-        const real *a = (const real *)va, *b = (const real *)vb; \
+        real a_line[LNN_LINE], b_line[LNN_LINE]; \
+        const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n); \
         out_t *y = (out_t *)vy; \
         const real p = (real)p0, q = (real)p1; \
-        if (a_step && b_step) { \
-            LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(a[i], b[i], p, q); \
-        } else if (a_step) { \
-            const real s = n ? b[0] : R(0); \
-            LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(a[i], s, p, q); \
-        } else { \
-            const real s = n ? a[0] : R(0); \
-            LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(s, b[b_step ? i : 0], p, q); \
+        const ptrdiff_t part = a_step && b_step ? n : LNN_LINE; \
+        for (ptrdiff_t left = n; left > 0; left -= part, y += part, a += a_step ? part : 0, b += b_step ? part : 0) { \
+            const ptrdiff_t size = left < part ? left : part; \
+            LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) y[i] = T(lnn_##name)(a[i], b[i], p, q); \
         } \
     }
 #define BINARY_LOOP(name, cost) PAIR_LOOP(name, real)
@@ -120,18 +124,18 @@ static void T(lnn_pow_loop)(const void *va, const void *vb, void *vy, ptrdiff_t 
 
 static void T(lnn_where_loop)(const uint8_t *c, const void *va, const void *vb, void *vy, ptrdiff_t n, int c_step,
                               int a_step, int b_step) {
-    const real *a = (const real *)va, *b = (const real *)vb;
+    real a_line[LNN_LINE], b_line[LNN_LINE];
+    const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n);
     real *y = (real *)vy;
-    if (c_step && a_step && b_step) {
-        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { real s = a[i], t = b[i]; y[i] = c[i] ? s : t; }
-    } else if (c_step && a_step && n) {
-        const real t = b[0];
-        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { real s = a[i]; y[i] = c[i] ? s : t; }
-    } else if (c_step && b_step && n) {
-        const real s = a[0];
-        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { real t = b[i]; y[i] = c[i] ? s : t; }
-    } else {
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = c[c_step ? i : 0] ? a[a_step ? i : 0] : b[b_step ? i : 0];
+    for (ptrdiff_t left = n; left > 0; left -= LNN_LINE, y += LNN_LINE) {
+        const ptrdiff_t size = left < LNN_LINE ? left : LNN_LINE;
+        if (c_step) {
+            LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) { real s = a[i], t = b[i]; y[i] = c[i] ? s : t; }
+            c += LNN_LINE;
+        } else {
+            memmove(y, c[0] ? a : b, (size_t)size * sizeof(real));
+        }
+        a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0;
     }
 }
 

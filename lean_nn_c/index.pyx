@@ -9,6 +9,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
+from lean_nn_c._indices cimport inside
 from lean_nn_c._types cimport real
 from lean_nn_c.step cimport STEP_BAD_INDEX, STEP_DONE, Kernel, make_step
 from lean_nn_c.threads cimport threads_for
@@ -25,14 +26,6 @@ cdef struct Plan:
 cdef int64_t NOTHING = -(<int64_t>1 << 62)      # no index that passed the check has this value: nothing is skipped
 
 
-cdef bint inside(const int64_t* idx, Py_ssize_t count, Py_ssize_t n, int64_t skip) noexcept nogil:
-    """Whether every index is in 0 … n−1 or `skip`."""
-    cdef Py_ssize_t i, outside = 0
-    for i in range(count):
-        outside += (idx[i] < 0 or idx[i] >= n) and not (idx[i] == skip and skip != NOTHING)
-    return outside == 0
-
-
 # --------------------------------------------------------------------------------------- gather, scatter
 
 
@@ -46,13 +39,20 @@ cdef void gather_all(const real* x, const int64_t* idx, real* y, Py_ssize_t oute
             y[row * inner + i] = 0 if j == skip else x[((row // k) * n + j) * inner + i]
 
 
+cdef inline void clear(real* x, Py_ssize_t rows, Py_ssize_t pitch, Py_ssize_t columns) noexcept nogil:
+    cdef Py_ssize_t r
+    if columns == pitch:
+        memset(x, 0, rows * pitch * sizeof(real))
+        return
+    for r in range(rows):
+        memset(x + r * pitch, 0, columns * sizeof(real))
+
+
 cdef inline void scatter_one(const real* g, const int64_t* idx, real* x, Py_ssize_t n, Py_ssize_t k, Py_ssize_t inner,
                              Py_ssize_t begin, Py_ssize_t end, int64_t skip) noexcept nogil:
     """Columns begin … end of one outer index."""
     cdef Py_ssize_t r, i
-    for r in range(n):
-        for i in range(begin, end):
-            x[r * inner + i] = 0
+    clear(x + begin, n, inner, end - begin)
     for r in range(k):
         for i in range(begin, end):
             if idx[r * inner + i] != skip:
@@ -72,7 +72,7 @@ cdef void scatter_all(const real* g, const int64_t* idx, real* x, Py_ssize_t out
 
 cdef int run_gather(const void* plan, char** at, real unused) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
-    if not inside(<const int64_t*>at[1], p.outer * p.k * p.inner, p.n, p.skip):
+    if not inside(<const int64_t*>at[1], p.outer * p.k * p.inner, p.n, p.skip, p.skip != NOTHING):
         return STEP_BAD_INDEX
     gather_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p.outer, p.n, p.k, p.inner, p.skip)
     return STEP_DONE
@@ -80,7 +80,7 @@ cdef int run_gather(const void* plan, char** at, real unused) noexcept nogil:
 
 cdef int run_scatter(const void* plan, char** at, real unused) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
-    if not inside(<const int64_t*>at[1], p.outer * p.k * p.inner, p.n, p.skip):
+    if not inside(<const int64_t*>at[1], p.outer * p.k * p.inner, p.n, p.skip, p.skip != NOTHING):
         return STEP_BAD_INDEX
     scatter_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p.outer, p.n, p.k, p.inner, p.skip)
     return STEP_DONE
@@ -100,9 +100,7 @@ cdef void take_all(const real* x, const int64_t* idx, real* y, Py_ssize_t outer,
 cdef inline void untake_one(const real* g, const int64_t* idx, real* x, Py_ssize_t n, Py_ssize_t k, Py_ssize_t inner,
                             Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     cdef Py_ssize_t r, i
-    for r in range(n):
-        for i in range(begin, end):
-            x[r * inner + i] = 0
+    clear(x + begin, n, inner, end - begin)
     for r in range(k):
         for i in range(begin, end):
             x[idx[r] * inner + i] += g[r * inner + i]
@@ -120,7 +118,7 @@ cdef void untake_all(const real* g, const int64_t* idx, real* x, Py_ssize_t oute
 
 cdef int run_take(const void* plan, char** at, real unused) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
-    if not inside(<const int64_t*>at[1], p.k, p.n, NOTHING):
+    if not inside(<const int64_t*>at[1], p.k, p.n, 0, False):
         return STEP_BAD_INDEX
     take_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p.outer, p.n, p.k, p.inner)
     return STEP_DONE
@@ -128,7 +126,7 @@ cdef int run_take(const void* plan, char** at, real unused) noexcept nogil:
 
 cdef int run_untake(const void* plan, char** at, real unused) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
-    if not inside(<const int64_t*>at[1], p.k, p.n, NOTHING):
+    if not inside(<const int64_t*>at[1], p.k, p.n, 0, False):
         return STEP_BAD_INDEX
     untake_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p.outer, p.n, p.k, p.inner)
     return STEP_DONE

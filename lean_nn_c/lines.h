@@ -6,16 +6,41 @@
  * (`reduce.roundings`), not n.
  *
  * The shift of an exponential is its line's maximum, so none overflows and at least one term is 1. A NaN in a line makes all
- * its results NaN. Lines are contiguous, or up to LNN_COLUMNS of them lie side by side. Stack only: 6 kB.
+ * its results NaN. Lines are contiguous, or up to LNN_COLUMNS of them lie side by side. Stack only: 8 kB. With p = exp(x)/Σ exp(x):
+ *
+ *     LOGSUMEXP    log Σ exp(x)                        SOFT_SLOPE    x·(t − Σ x·t), x a softmax
+ *     SOFTMAX      p                                   UNLOG         t − exp(x)·Σ t, x a log-softmax
+ *     LOG_SOFTMAX  log p                               EXPECT        Σ p·t
+ *     CROSS        −Σ q·log p                          CROSS_BACK    (p − q)·g/count
+ *
+ * q has 1 − smooth at the line's class beside smooth/n everywhere; a line whose class is `ignore` gives 0.
  */
 #ifndef LNN_LINES_H
 #define LNN_LINES_H
 
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "hot.h"
 #include "simd.h"
 #include "vmath.h"
 
 enum { LNN_LANES = 32, LNN_CHUNK = 512, LNN_GROUP = 32, LNN_COLUMNS = 128 };
-typedef enum { LNN_LOGSUMEXP, LNN_SOFTMAX, LNN_LOG_SOFTMAX } lnn_soft;
+typedef enum {
+    LNN_LOGSUMEXP, LNN_SOFTMAX, LNN_LOG_SOFTMAX, LNN_SOFT_SLOPE, LNN_UNLOG, LNN_EXPECT, LNN_CROSS, LNN_CROSS_BACK
+} lnn_soft;
+
+typedef struct {
+    ptrdiff_t n, inner;         /* lines of n, `inner` of them side by side */
+    int kind, one;              /* lnn_soft; whether g is one number for all lines */
+    double smooth, count;
+    int64_t ignore;
+    const void *x, *t, *g;      /* t and g may be NULL, where the kind has none */
+    const int64_t *idx;         /* classes, or NULL */
+    void *y;
+} lnn_lines;
 
 /* About half of n, in whole units. */
 static inline ptrdiff_t lnn_half(ptrdiff_t n, ptrdiff_t unit) { return ((n + unit - 1) / unit + 1) / 2 * unit; }
@@ -36,4 +61,5 @@ static inline ptrdiff_t lnn_half(ptrdiff_t n, ptrdiff_t unit) { return ((n + uni
 #undef LNN_SIZE
 #undef LNN_SUFFIX
 
+#pragma GCC pop_options
 #endif

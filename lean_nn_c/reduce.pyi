@@ -1,6 +1,6 @@
 from lean_nn_c.step import Step
 
-KINDS: dict[str, int]
+KINDS: dict[str, tuple[int, str]]
 ROLES: tuple[str, ...]
 LARGE: tuple[str, ...]
 
@@ -8,7 +8,16 @@ def roundings(n: int) -> int: ...
 def sum_roundings(shape: tuple[int, ...], axes: tuple[int, ...]) -> int: ...
 def sum_step(wide: bool, shape: tuple[int, ...], axes: tuple[int, ...]) -> Step: ...
 def extreme_step(name: str, wide: bool, outer: int, n: int, inner: int, least: bool) -> Step: ...
-def soft_step(name: str, wide: bool, outer: int, n: int, inner: int) -> Step: ...
+def soft_step(
+    name: str,
+    wide: bool,
+    outer: int,
+    n: int,
+    inner: int,
+    ignore: int = 0,
+    smoothing: float = 0,
+    reduction: str = "none",
+) -> Step: ...
 def standard_step(
     name: str,
     wide: bool,

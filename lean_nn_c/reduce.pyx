@@ -1,4 +1,4 @@
-"""Reductions as steps: sums over any axes, extremes, logsumexp, softmax, standardisation.
+"""Reductions as steps: sums over any axes, extremes, the softmax family, cross entropy, standardisation.
 
 Arrays are C-contiguous, float32 or float64, and seen as (outer, n, inner), reduced over n; standardisation sees
 (A, G, B). The loops are in ``lines.h`` and ``standard.h``; here: dtype, tasks, threads.
@@ -10,25 +10,44 @@ from libc.math cimport INFINITY, NAN
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
+from lean_nn_c._indices cimport inside
 from lean_nn_c._types cimport real
-from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
+from lean_nn_c.index import blame
+from lean_nn_c.step cimport STEP_BAD_INDEX, STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
 from lean_nn_c.threads cimport threads_for
 
 cdef extern from "lines.h" nogil:
     enum:
         COLUMNS "LNN_COLUMNS"
-    ctypedef enum Kind "lnn_soft":
+    enum:
         LOGSUMEXP "LNN_LOGSUMEXP"
         SOFTMAX "LNN_SOFTMAX"
         LOG_SOFTMAX "LNN_LOG_SOFTMAX"
+        SOFT_SLOPE "LNN_SOFT_SLOPE"
+        UNLOG "LNN_UNLOG"
+        EXPECT "LNN_EXPECT"
+        CROSS "LNN_CROSS"
+        CROSS_BACK "LNN_CROSS_BACK"
+    ctypedef struct lnn_lines:
+        Py_ssize_t n, inner
+        int kind, one
+        double smooth, count
+        int64_t ignore
+        const void* x
+        const void* t
+        const void* g
+        const int64_t* idx
+        void* y
     float lnn_row_sum_f32(const float*, Py_ssize_t)
     double lnn_row_sum_f64(const double*, Py_ssize_t)
     void lnn_column_sum_f32(const float*, Py_ssize_t, Py_ssize_t, int, float*)
     void lnn_column_sum_f64(const double*, Py_ssize_t, Py_ssize_t, int, double*)
-    void lnn_soft_line_f32(Kind, const float*, float*, Py_ssize_t)
-    void lnn_soft_line_f64(Kind, const double*, double*, Py_ssize_t)
-    void lnn_soft_columns_f32(Kind, const float*, float*, Py_ssize_t, Py_ssize_t, int)
-    void lnn_soft_columns_f64(Kind, const double*, double*, Py_ssize_t, Py_ssize_t, int)
+    void lnn_extreme_f32(const float*, float*, int64_t*, Py_ssize_t, Py_ssize_t, int, int)
+    void lnn_extreme_f64(const double*, double*, int64_t*, Py_ssize_t, Py_ssize_t, int, int)
+    void lnn_soft_line_f32(const lnn_lines*, Py_ssize_t)
+    void lnn_soft_line_f64(const lnn_lines*, Py_ssize_t)
+    void lnn_soft_columns_f32(const lnn_lines*, Py_ssize_t, Py_ssize_t, int)
+    void lnn_soft_columns_f64(const lnn_lines*, Py_ssize_t, Py_ssize_t, int)
 
 cdef enum:
     SPLIT = 8192        # a longer sum is cut into parts of this length, which threads share
@@ -53,6 +72,10 @@ def sum_roundings(tuple shape, tuple axes):
         else:
             total, run = total + roundings(run), 1
     return total + roundings(run)
+
+
+cdef inline void* pick(char** at, int number) noexcept nogil:
+    return at[number] if number >= 0 else NULL
 
 
 cdef int extents(Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) except -1:
@@ -198,36 +221,16 @@ def sum_step(bint wide, tuple shape, tuple axes):
 # ---------------------------------------------------------------------------------------------- extremes
 
 
-cdef inline bint beats(real a, real b, bint least) noexcept nogil:
-    """Whether a takes the place of b: strictly better, or the first NaN."""
-    return (a < b if least else a > b) or (a != a and b == b)
-
-
-cdef inline void extreme_lines(const real* x, real* y, int64_t* idx, Py_ssize_t n, Py_ssize_t inner, int columns,
-                               bint least) noexcept nogil:
-    cdef Py_ssize_t r
-    cdef int k
-    cdef bint better
-    for k in range(columns):
-        y[k] = x[k]
-        idx[k] = 0
-    for r in range(1, n):
-        for k in range(columns):
-            better = beats(x[r * inner + k], y[k], least)
-            y[k] = x[r * inner + k] if better else y[k]
-            idx[k] = r if better else idx[k]
-
-
 cdef inline void extreme_task(const real* x, real* y, int64_t* idx, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t task,
                               Py_ssize_t blocks, bint least) noexcept nogil:
     cdef Py_ssize_t first = (task % blocks) * COLUMNS
     cdef Py_ssize_t at = (task // blocks) * n * inner + first
     cdef Py_ssize_t out = (task // blocks) * inner + first
     cdef int columns = <int>min(<Py_ssize_t>COLUMNS, inner - first)
-    if least:
-        extreme_lines(x + at, y + out, idx + out, n, inner, columns, True)
+    if real is float:
+        lnn_extreme_f32(x + at, y + out, idx + out, n, inner, columns, least)
     else:
-        extreme_lines(x + at, y + out, idx + out, n, inner, columns, False)
+        lnn_extreme_f64(x + at, y + out, idx + out, n, inner, columns, least)
 
 
 cdef void extreme_all(const real* x, real* y, int64_t* idx, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner,
@@ -244,13 +247,13 @@ cdef void extreme_all(const real* x, real* y, int64_t* idx, Py_ssize_t outer, Py
 
 cdef struct LinePlan:
     Py_ssize_t outer, n, inner
-    int kind                    # of the softmax family, or whether the least is wanted
+    bint least                  # the minimum is wanted
 
 
 cdef int run_extreme(const void* plan, char** at, real unused) noexcept nogil:
     cdef const LinePlan* p = <const LinePlan*>plan
     if p.outer * p.inner:
-        extreme_all(<const real*>at[0], <real*>at[1], <int64_t*>at[2], p.outer, p.n, p.inner, p.kind)
+        extreme_all(<const real*>at[0], <real*>at[1], <int64_t*>at[2], p.outer, p.n, p.inner, p.least)
     return STEP_DONE
 
 
@@ -276,44 +279,78 @@ def extreme_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t
 # ----------------------------------------------------------------------------------------------- softmax
 
 
-cdef inline void soft_task(Kind kind, const real* x, real* y, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t task,
-                           Py_ssize_t blocks) noexcept nogil:
+cdef inline void soft_task(const lnn_lines* job, Py_ssize_t task, Py_ssize_t blocks, real unused) noexcept nogil:
     cdef Py_ssize_t first = (task % blocks) * COLUMNS
-    cdef Py_ssize_t at = (task // blocks) * n * inner + first
-    cdef Py_ssize_t out = (task // blocks) * inner + first if kind == LOGSUMEXP else at
-    cdef int columns = <int>min(<Py_ssize_t>COLUMNS, inner - first)
+    cdef int columns = <int>min(<Py_ssize_t>COLUMNS, job.inner - first)
     if real is float:
-        if inner == 1:
-            lnn_soft_line_f32(kind, x + at, y + out, n)
+        if job.inner == 1:
+            lnn_soft_line_f32(job, task)
         else:
-            lnn_soft_columns_f32(kind, x + at, y + out, n, inner, columns)
+            lnn_soft_columns_f32(job, task // blocks, first, columns)
     else:
-        if inner == 1:
-            lnn_soft_line_f64(kind, x + at, y + out, n)
+        if job.inner == 1:
+            lnn_soft_line_f64(job, task)
         else:
-            lnn_soft_columns_f64(kind, x + at, y + out, n, inner, columns)
+            lnn_soft_columns_f64(job, task // blocks, first, columns)
 
 
-cdef void soft_all(Kind kind, const real* x, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
-    cdef Py_ssize_t task, blocks = (inner + COLUMNS - 1) // COLUMNS
-    cdef int threads = threads_for(outer * n * inner * EXP_COST)
+cdef void soft_all(const lnn_lines* job, Py_ssize_t outer, real unused) noexcept nogil:
+    cdef Py_ssize_t task, blocks = (job.inner + COLUMNS - 1) // COLUMNS
+    cdef int threads = threads_for(outer * job.n * job.inner * EXP_COST)
     if threads == 1:
         for task in range(outer * blocks):
-            soft_task(kind, x, y, n, inner, task, blocks)
+            soft_task(job, task, blocks, unused)
         return
     for task in prange(outer * blocks, num_threads=threads, schedule="static"):
-        soft_task(kind, x, y, n, inner, task, blocks)
+        soft_task(job, task, blocks, unused)
+
+
+cdef struct SoftPlan:
+    lnn_lines job
+    Py_ssize_t outer
+    int x, t, g, idx                # where each stands among the step's arrays, −1 where there is none; the output is last
+    int y
+    bint total                      # the results of the lines are added, and divided by `count`
+    bint mean                       # the count is that of the classes that are not `ignore`
+
+
+cdef Py_ssize_t counted(const int64_t* idx, Py_ssize_t n, int64_t ignore) noexcept nogil:
+    cdef Py_ssize_t i, found = 0
+    for i in range(n):
+        found += idx[i] != ignore
+    return found
 
 
 cdef int run_soft(const void* plan, char** at, real unused) noexcept nogil:
-    cdef const LinePlan* p = <const LinePlan*>plan
-    cdef Py_ssize_t i
-    cdef real* y = <real*>at[1]
-    if p.outer * p.n * p.inner:
-        soft_all(<Kind>p.kind, <const real*>at[0], y, p.outer, p.n, p.inner)
-    elif <Kind>p.kind == LOGSUMEXP:
-        for i in range(p.outer * p.inner):
-            y[i] = -INFINITY    # log of an empty sum; the others have no element then
+    cdef const SoftPlan* p = <const SoftPlan*>plan
+    cdef lnn_lines job = p.job
+    cdef Py_ssize_t i, lines = p.outer * job.inner
+    cdef real* values = NULL
+    if p.total and lines:
+        values = <real*>take_scratch(lines * sizeof(real))
+        if values == NULL:
+            return STEP_NO_MEMORY
+    job.x, job.t, job.g, job.y = pick(at, p.x), pick(at, p.t), pick(at, p.g), at[p.y]
+    job.idx = <const int64_t*>pick(at, p.idx)
+    if job.idx != NULL:
+        if not inside(job.idx, lines, job.n, job.ignore, True):
+            give_scratch(values)
+            return STEP_BAD_INDEX
+        if p.mean:
+            job.count = counted(job.idx, lines, job.ignore)
+    if values != NULL:
+        job.y = values
+    if lines * job.n:
+        soft_all(&job, p.outer, unused)
+    elif job.kind == LOGSUMEXP or job.kind == EXPECT:
+        for i in range(lines):      # of nothing: log 0, and 0/0; the others have no element then
+            (<real*>job.y)[i] = -INFINITY if job.kind == LOGSUMEXP else NAN
+    if p.total:
+        if real is float:
+            (<real*>at[p.y])[0] = <real>(lnn_row_sum_f32(<const float*>values, lines) / job.count)
+        else:
+            (<real*>at[p.y])[0] = <real>(lnn_row_sum_f64(<const double*>values, lines) / job.count)
+    give_scratch(values)
     return STEP_DONE
 
 
@@ -325,16 +362,31 @@ cdef int soft_f64(const void* plan, char** at) noexcept nogil:
     return run_soft(plan, at, <double>0)
 
 
-KINDS = {"logsumexp": LOGSUMEXP, "softmax": SOFTMAX, "log_softmax": LOG_SOFTMAX}
+# what each reads, in the order of its arguments
+KINDS = {
+    "logsumexp": (LOGSUMEXP, "x"), "softmax": (SOFTMAX, "x"), "log_softmax": (LOG_SOFTMAX, "x"), "expect": (EXPECT, "tx"),
+    "softmax_slope": (SOFT_SLOPE, "tx"), "log_softmax_transpose": (UNLOG, "tx"), "cross_entropy": (CROSS, "xi"),
+    "cross_entropy_transpose": (CROSS_BACK, "gxi"),
+}
 
 
-def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner):
-    """x ↦ log Σ exp(x), exp(x) / Σ exp(x) or x − log Σ exp(x) over n, by name."""
-    cdef LinePlan p = LinePlan(outer, n, inner, KINDS[name])
+def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner, int64_t ignore=0, double smoothing=0,
+              str reduction="none"):
+    """Along the lines of n of (outer, n, inner), by name: see lines.h. The last three are those of the cross entropy."""
+    cdef SoftPlan p
     cdef int item = 8 if wide else 4
+    kind, roles = KINDS[name]
     extents(outer, n, inner)
-    return make_step(name, soft_f64 if wide else soft_f32, &p, sizeof(p),
-                     (item * outer * n * inner, item * outer * (1 if name == "logsumexp" else n) * inner))
+    p.outer, p.y = outer, len(roles)
+    p.x, p.t, p.g, p.idx = roles.find("x"), roles.find("t"), roles.find("g"), roles.find("i")
+    p.total, p.mean = kind == CROSS and reduction != "none", reduction == "mean"
+    p.job.n, p.job.inner, p.job.kind, p.job.one = n, inner, kind, reduction != "none"
+    p.job.smooth, p.job.count, p.job.ignore = smoothing, 1, ignore
+    every, lines = item * outer * n * inner, item * outer * inner
+    sizes = {"x": every, "t": every, "g": item if p.job.one else lines, "i": 8 * outer * inner}
+    result = item if p.total else lines if kind in (LOGSUMEXP, EXPECT, CROSS) else every
+    return make_step(name, soft_f64 if wide else soft_f32, &p, sizeof(p), (*[sizes[role] for role in roles], result), 1, None, p.total,
+                     lambda *arrays: blame(name, "gather", arrays[roles.index("i")], n, ignore))
 
 
 # ------------------------------------------------------------------------------------------- standardise
@@ -381,10 +433,6 @@ cdef struct StandardPlan:
     lnn_standard_unit unit
     double empty                # what `first` and `second` are where a group has no element
     int x, t, mean, rstd, w, b, g_mean, g_rstd, y, first, second
-
-
-cdef inline void* pick(char** at, int number) noexcept nogil:
-    return at[number] if number >= 0 else NULL
 
 
 cdef void fill_empty(void* to, Py_ssize_t n, double value, real unused) noexcept nogil:

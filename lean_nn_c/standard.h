@@ -23,6 +23,7 @@
 
 #include <math.h>
 
+#include "hot.h"
 #include "simd.h"
 
 enum { LNN_PIECE = 512, LNN_SIDE = 128, LNN_STRIP_ROWS = 32 };
@@ -66,4 +67,5 @@ static inline int lnn_standard_groups(const lnn_standard *job, ptrdiff_t first) 
 #undef LNN_SIZE
 #undef LNN_SUFFIX
 
+#pragma GCC pop_options
 #endif

@@ -47,18 +47,18 @@ def sum_step(x: Aval, *, out: tuple[Aval], axes: Shape, keepdims: bool) -> Step:
 
 
 def _along(make: Callable[[bool, Shape, int], Step]) -> tuple[Cpu, Make]:
-    """The two slots of a primitive on lines along one axis."""
+    """The two slots of a primitive on lines along one axis; its arguments have one shape."""
     made = lru_cache(STEPS)(make)
 
-    def cpu(x: Any, *, out: Any, axis: int) -> None:
-        step = made(x.dtype == FLOAT64, x.shape, axis)
+    def cpu(*arrays: Any, out: Any, axis: int) -> None:
+        step = made(arrays[0].dtype == FLOAT64, arrays[0].shape, axis)
         if type(out) is tuple:
-            step(x, *out)
+            step(*arrays, *out)
         else:
-            step(x, out)
+            step(*arrays, out)
 
-    def step(x: Aval, *, out: tuple[Aval, ...], axis: int) -> Step:
-        return made(x.dtype == FLOAT64, x.shape, axis)
+    def step(*avals: Aval, out: tuple[Aval, ...], axis: int) -> Step:
+        return made(avals[0].dtype == FLOAT64, avals[0].shape, axis)
 
     return cpu, step
 
@@ -69,6 +69,22 @@ def extreme(name: str, least: bool) -> tuple[Cpu, Make]:
 
 def soft(name: str) -> tuple[Cpu, Make]:
     return _along(lambda wide, shape, axis: reduce.soft_step(name, wide, *spans(shape, axis)))
+
+
+def cross(name: str) -> tuple[Cpu, Make]:
+    """The same for a loss, whose last argument is one class per line."""
+
+    @lru_cache(STEPS)
+    def made(wide: bool, shape: Shape, axis: int, ignore: int, smoothing: float, reduction: str) -> Step:
+        return reduce.soft_step(name, wide, *spans(shape, axis), ignore, smoothing, reduction)
+
+    def cpu(*arrays: Any, out: Any, **params: Any) -> None:
+        made(arrays[-2].dtype == FLOAT64, arrays[-2].shape, **params)(*arrays, out)
+
+    def step(*avals: Aval, out: tuple[Aval], **params: Any) -> Step:
+        return made(avals[-2].dtype == FLOAT64, avals[-2].shape, **params)
+
+    return cpu, step
 
 
 # --- standardisation ---

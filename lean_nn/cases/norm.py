@@ -1,4 +1,4 @@
-"""Cases of standardisation, dropout, and the look-ups of losses."""
+"""Cases of standardisation, dropout, cross entropy, and the look-ups of losses."""
 
 from __future__ import annotations
 
@@ -124,4 +124,32 @@ LOOK_UPS = [
     Case("weights", "unpick", _put((prod((3, 3)),), 4), {"axis": 0, "size": 4, "ignore": -100}),
 ]
 
-CASES = [*STANDARD, *NORMALIZE, *DROPOUT, *LOOK_UPS]
+
+
+def _classes(shape: Shape, axis: int, weighted: Shape | None) -> Make:
+    """Logits and a class per line, some of them ignored; before them, of shape `weighted`, the lines' weights."""
+
+    def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
+        idx = rng.integers(0, shape[axis], shape[:axis] + shape[axis + 1 :])
+        idx[rng.random(idx.shape) < 0.3] = -1
+        weights = () if weighted is None else (normal(rng, dtype, *weighted),)
+        return *weights, normal(rng, dtype, *shape), idx
+
+    return make
+
+
+CROSS_ENTROPY = [
+    case
+    for label, shape, axis in (("classes", (6, 5), 1), ("pixels", (2, 4, 3), 1), ("many", (3, 40), 1), ("one class", (3, 1), 1))
+    for reduction, smoothing in (("none", 0.0), ("sum", 0.25), ("mean", 0.0), ("mean", 0.25))
+    for params in ({"axis": axis, "ignore": -1, "smoothing": smoothing, "reduction": reduction},)
+    if label != "one class" or smoothing == 0  # else all that is left is a rounding, and nothing beside it
+    for name in (f"{label} {reduction} {smoothing}",)
+    for case in (
+        Case(name, "cross_entropy", _classes(shape, axis, None), params),
+        Case(name, "cross_entropy_transpose",
+             _classes(shape, axis, shape[:axis] + shape[axis + 1 :] if reduction == "none" else ()), params),
+    )
+]  # fmt: skip
+
+CASES = [*STANDARD, *NORMALIZE, *DROPOUT, *LOOK_UPS, *CROSS_ENTROPY]

@@ -53,4 +53,17 @@ SOFT = [
     )
 ]
 
-CASES = [*SUMS, *EXTREMES, *SOFT]
+
+
+def _pair(*shape: int) -> Make:
+    return lambda rng, dtype: (normal(rng, dtype, *shape), normal(rng, dtype, *shape))
+
+
+SLOPES = [
+    Case(label, name, _pair(*shape), {"axis": axis})
+    for name in ("softmax_slope", "log_softmax_transpose", "expect")
+    for label, shape, axis in (*LINES, ("long", (2, 70), 1), ("long columns", (70, 2), 0))
+    if name != "expect" or label != "empty"
+]
+
+CASES = [*SUMS, *EXTREMES, *SOFT, *SLOPES]

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.convert import as_tensor, filled
+from lean_nn.convert import as_tensor
 from lean_nn.ops import activation, broadcast
 from lean_nn.ops.elementwise import abs as absolute
 from lean_nn.ops.elementwise import add, clip, div, mul, neg, sub
-from lean_nn.ops.loss import pick
+from lean_nn.ops.loss import counted, pick
+from lean_nn.ops.loss import cross_entropy as cross_entropy_of
 from lean_nn.ops.reduce import log_softmax
 from lean_nn.ops.shape import reshape
 
@@ -166,9 +167,15 @@ def _looked_up(op: str, logp: Tensor, target: Tensor, weight: Tensor | None, ign
         raise ValueError(f"{op}: target has shape {rest}; got {target.shape} for input {logp.shape}; give one class each")
     places = reshape(target, shape=(*rest[:axis], 1, *rest[axis:]))
     found = neg(reshape(pick(logp, places, axis=axis, ignore=ignore), shape=rest))
-    table = filled((logp.shape[axis],), 1.0, logp) if weight is None else weight
-    weights = reshape(pick(table, reshape(target, shape=(target.size,)), axis=0, ignore=ignore), shape=rest)
+    weights = _weights(logp, target, weight, ignore)
     return (found if weight is None else mul(found, weights)), weights
+
+
+def _weights(x: Tensor, target: Tensor, weight: Tensor | None, ignore: int) -> Tensor:
+    """Each target's weight, 1 where there are none; 0 where it is ignored."""
+    if weight is None:
+        return counted(target, x, axis=_class_axis("nll_loss", x), ignore=ignore)
+    return reshape(pick(weight, reshape(target, shape=(target.size,)), axis=0, ignore=ignore), shape=target.shape)
 
 
 def nll_loss(
@@ -231,10 +238,9 @@ def cross_entropy(
     x, t = as_tensor(input, op=op), as_tensor(target, op=op)
     axis = _class_axis(op, x)
     w = _class_weight(op, weight, x.shape[axis])
-    logp = log_softmax(x, axis=axis)
     if t.dtype == np.int64:
-        return _by_class(logp, t, w, int(ignore_index), reduction, float(label_smoothing))
-    return _by_distribution(logp, t, w, reduction, float(label_smoothing))
+        return _by_class(x, t, w, int(ignore_index), reduction, float(label_smoothing))
+    return _by_distribution(log_softmax(x, axis=axis), t, w, reduction, float(label_smoothing))
 
 
 def _over_classes(logp: Tensor, weight: Tensor | None) -> Tensor:
@@ -245,17 +251,17 @@ def _over_classes(logp: Tensor, weight: Tensor | None) -> Tensor:
     return mul(logp, reshape(weight, shape=tuple(n if a == axis else 1 for a, n in enumerate(logp.shape))))
 
 
-def _by_class(
-    logp: Tensor, target: Tensor, weight: Tensor | None, ignore: int, reduction: str, smoothing: float
-) -> Tensor:
-    values, weights = _looked_up("cross_entropy", logp, target, weight, ignore)
+def _by_class(x: Tensor, target: Tensor, weight: Tensor | None, ignore: int, reduction: str, smoothing: float) -> Tensor:
+    axis = _class_axis("cross_entropy", x)
+    if weight is None:
+        return cross_entropy_of(x, target, axis=axis, ignore=ignore, smoothing=smoothing, reduction=reduction)
+    values = cross_entropy_of(x, target, axis=axis, ignore=ignore, smoothing=0.0, reduction="none")
+    weights = _weights(x, target, weight, ignore)
+    values = mul(values, weights)
     if smoothing:
-        axis = _class_axis("cross_entropy", logp)
-        ones = filled((logp.shape[axis],), 1.0, logp)
-        counted = pick(ones, reshape(target, shape=(target.size,)), axis=0, ignore=ignore)
-        uniform = neg(broadcast.sum(_over_classes(logp, weight), axes=(axis,), keepdims=False))
-        uniform = mul(uniform, reshape(counted, shape=target.shape))
-        values = add(mul(values, 1.0 - smoothing), mul(uniform, smoothing / logp.shape[axis]))
+        uniform = neg(broadcast.sum(_over_classes(log_softmax(x, axis=axis), weight), axes=(axis,), keepdims=False))
+        uniform = mul(uniform, counted(target, x, axis=axis, ignore=ignore))
+        values = add(mul(values, 1.0 - smoothing), mul(uniform, smoothing / x.shape[axis]))
     return _reduce(values, reduction, _total(weights))
 
 

@@ -1,7 +1,9 @@
 """Along one axis: extremes with their places, log-sum-exp, softmax. (sum is in `lean_nn.ops.broadcast`.)
 
 * max and min give (y, idx); the derivative is a look-up at idx, so forward it is `gather`, in reverse `scatter_add`.
-* softmax has the symmetric slope diag(y) − y yᵀ: one expression serves both modes.
+* softmax has the symmetric slope diag(y) − y yᵀ: `softmax_slope` serves both modes, in one pass over memory.
+* `expect`, the mean of t with the weights of a softmax, is the slope of logsumexp, and all that log_softmax takes from its
+  tangent; in reverse log_softmax has `log_softmax_transpose`.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ import numpy as np
 from lean_nn.backend import cpu_reduce
 from lean_nn.ops.broadcast import check_axes, without
 from lean_nn.ops.broadcast import sum as total
-from lean_nn.ops.elementwise import exp, mul, sub
+from lean_nn.ops.elementwise import exp, mul, neg, sub
 from lean_nn.ops.indexing import gather, scatter_add
 from lean_nn.ops.shape import reshape
-from lean_nn.primitive import Aval, Exact, Primitive, Within, check_float, meaning, primitive
+from lean_nn.primitive import Aval, Exact, Primitive, Within, check_float, check_same_float, meaning, primitive
 from lean_nn.spec.geometry import bad
 
 Shape = tuple[int, ...]
@@ -70,7 +72,7 @@ def _sum_along(x: Any, axis: int) -> Any:
     return total(x, axes=(axis,), keepdims=True)
 
 
-def _roundings(n: int) -> float:
+def roundings(n: int) -> float:
     """Of a sum of n exponentials (see ``lines.h``), with its terms' own: Σ p·|x − m| ≤ log n."""
     return 40 + n / 32 + 2 * float(np.log(n)) if n else 0
 
@@ -84,20 +86,20 @@ def _logsumexp_bound(u: float, x: Any, *, axis: int) -> Any:
     """u·(2·|y| + 2·|max x| + K), K = 40 + n/32 + 2·log n for n terms."""
     high = x.max(axis)
     value = np.where(np.isfinite(high), high + np.log(np.exp(-_depth(x, axis)).sum(axis)), 0)
-    return u * (2 * np.abs(value) + 2 * np.abs(high) + _roundings(x.shape[axis]))
+    return u * (2 * np.abs(value) + 2 * np.abs(high) + roundings(x.shape[axis]))
 
 
 def _softmax_bound(u: float, x: Any, *, axis: int) -> Any:
     """u·y·(max x − x + K), K = 40 + n/32 + 2·log n for n terms."""
     depth = _depth(x, axis)
     e = np.exp(-depth)
-    return u * e / e.sum(axis, keepdims=True) * (depth + _roundings(x.shape[axis])) + np.finfo(np.float32).tiny
+    return u * e / e.sum(axis, keepdims=True) * (depth + roundings(x.shape[axis])) + np.finfo(np.float32).tiny
 
 
 def _log_softmax_bound(u: float, x: Any, *, axis: int) -> Any:
     """u·(3·|y| + K), K = 40 + n/32 + 2·log n for n terms."""
     depth = _depth(x, axis)
-    return u * (3 * depth + 3 * np.log(np.exp(-depth).sum(axis, keepdims=True)) + _roundings(x.shape[axis]))
+    return u * (3 * depth + 3 * np.log(np.exp(-depth).sum(axis, keepdims=True)) + roundings(x.shape[axis]))
 
 
 def _logsumexp_abstract(x: Aval, *, axis: int) -> Aval:
@@ -123,15 +125,10 @@ logsumexp: Primitive = primitive(
     spec=meaning("logsumexp"),
     cpu=_logsumexp_cpu,
     step=_logsumexp_step,
-    jvp=(lambda t, y, x, *, axis: total(mul(t, softmax(x, axis=axis)), axes=(axis,), keepdims=False),),
+    jvp=(lambda t, y, x, *, axis: expect(t, x, axis=axis),),
     vjp=(lambda g, y, x, *, axis: mul(_kept(g, x, axis), softmax(x, axis=axis)),),
     accuracy=Within(_logsumexp_bound),
 )
-
-
-def _softmax_rule(t: Any, y: Any, x: Any, *, axis: int) -> Any:
-    """y·(t − Σ y·t)."""
-    return mul(y, sub(t, _sum_along(mul(y, t), axis)))
 
 
 softmax: Primitive = primitive(
@@ -140,8 +137,8 @@ softmax: Primitive = primitive(
     spec=meaning("softmax"),
     cpu=_softmax_cpu,
     step=_softmax_step,
-    jvp=(_softmax_rule,),
-    vjp=(_softmax_rule,),
+    jvp=(lambda t, y, x, *, axis: softmax_slope(t, y, axis=axis),),
+    vjp=(lambda g, y, x, *, axis: softmax_slope(g, y, axis=axis),),
     saves_output=True,
     accuracy=Within(_softmax_bound),
 )
@@ -152,8 +149,123 @@ log_softmax: Primitive = primitive(
     spec=meaning("log_softmax"),
     cpu=_log_softmax_cpu,
     step=_log_softmax_step,
-    jvp=(lambda t, y, x, *, axis: sub(t, _sum_along(mul(exp(y), t), axis)),),
-    vjp=(lambda g, y, x, *, axis: sub(g, mul(exp(y), _sum_along(g, axis))),),
+    jvp=(lambda t, y, x, *, axis: sub(t, _kept(expect(t, y, axis=axis), t, axis)),),
+    vjp=(lambda g, y, x, *, axis: log_softmax_transpose(g, y, axis=axis),),
     saves_output=True,
     accuracy=Within(_log_softmax_bound),
+)
+
+# --- their slopes ---
+
+TINY = float(np.finfo(np.float32).tiny)
+
+
+def _like(op: str, t: Aval, x: Aval, axis: int) -> None:
+    check_same_float(op, t, x)
+    _check_line(op, x, axis)
+    if t.shape != x.shape:
+        raise bad(op, "both arguments have one shape", f"{t.shape} and {x.shape}", "broadcast one of them")
+
+
+def _slope_abstract(name: str) -> Any:
+    def abstract(t: Aval, x: Aval, *, axis: int) -> Aval:
+        _like(name, t, x, axis)
+        return x
+
+    return abstract
+
+
+def _expect_abstract(t: Aval, x: Aval, *, axis: int) -> Aval:
+    _like("expect", t, x, axis)
+    return Aval(without(x.shape, (axis,), False), x.dtype)
+
+
+def _slope_bound(u: float, t: Any, y: Any, *, axis: int) -> Any:
+    """K·u·|y|·(|t| + Σ |y·t|), K = 40 + n/32 + 2·log n for n terms."""
+    size = np.abs(t) + np.abs(y * t).sum(axis, keepdims=True)
+    return roundings(t.shape[axis]) * u * np.abs(y) * size + TINY
+
+
+def _transpose_bound(u: float, g: Any, y: Any, *, axis: int) -> Any:
+    """K·u·(|g| + exp(y)·Σ |g|), K = 40 + n/32 + 2·log n for n terms."""
+    return roundings(g.shape[axis]) * u * (np.abs(g) + np.exp(y) * np.abs(g).sum(axis, keepdims=True)) + TINY
+
+
+def _expect_bound(u: float, t: Any, x: Any, *, axis: int) -> Any:
+    """u·Σ p·|t|·(max x − x + K), K = 40 + n/32 + 2·log n for n terms."""
+    depth = _depth(x, axis)
+    e = np.exp(-depth)
+    terms = e / e.sum(axis, keepdims=True) * np.abs(t) * (depth + roundings(x.shape[axis]))
+    return u * terms.sum(axis) + TINY * (1 + np.abs(t).sum(axis))
+
+
+def _slope_in_y(s: Any, out: Any, t: Any, y: Any, *, axis: int) -> Any:
+    """s·(t − Σ y·t) − y·Σ s·t."""
+    own = mul(s, sub(t, _sum_along(mul(y, t), axis)))
+    return sub(own, mul(y, _sum_along(mul(s, t), axis)))
+
+
+def _slope_to_y(g: Any, out: Any, t: Any, y: Any, *, axis: int) -> Any:
+    """g·(t − Σ y·t) − t·Σ g·y."""
+    own = mul(g, sub(t, _sum_along(mul(y, t), axis)))
+    return sub(own, mul(t, _sum_along(mul(g, y), axis)))
+
+
+_slope_cpu, _slope_step = cpu_reduce.soft("softmax_slope")
+
+softmax_slope: Primitive = primitive(
+    "softmax_slope",
+    abstract=_slope_abstract("softmax_slope"),
+    spec=meaning("softmax_slope"),
+    cpu=_slope_cpu,
+    step=_slope_step,
+    linear=(0,),
+    jvp=(None, _slope_in_y),
+    vjp=(lambda g, out, t, y, *, axis: softmax_slope(g, y, axis=axis), _slope_to_y),
+    accuracy=Within(_slope_bound),
+)
+
+
+def _unlogged(s: Any, out: Any, g: Any, y: Any, *, axis: int) -> Any:
+    """−s·exp(y)·Σ g: how g − exp(y)·Σ g moves with y, and what y gets of it."""
+    return neg(mul(mul(s, exp(y)), _sum_along(g, axis)))
+
+
+_transpose_cpu, _transpose_step = cpu_reduce.soft("log_softmax_transpose")
+
+log_softmax_transpose: Primitive = primitive(
+    "log_softmax_transpose",
+    abstract=_slope_abstract("log_softmax_transpose"),
+    spec=meaning("log_softmax_transpose"),
+    cpu=_transpose_cpu,
+    step=_transpose_step,
+    linear=(0,),
+    jvp=(None, _unlogged),
+    vjp=(lambda h, out, g, y, *, axis: sub(h, _sum_along(mul(exp(y), h), axis)), _unlogged),
+    accuracy=Within(_transpose_bound),
+)
+
+
+def _expect_in_x(s: Any, out: Any, t: Any, x: Any, *, axis: int) -> Any:
+    """The covariance of s and t."""
+    apart = mul(expect(s, x, axis=axis), expect(t, x, axis=axis))
+    return sub(expect(mul(s, t), x, axis=axis), apart)
+
+
+def _expect_to_x(g: Any, out: Any, t: Any, x: Any, *, axis: int) -> Any:
+    return mul(_kept(g, x, axis), softmax_slope(t, softmax(x, axis=axis), axis=axis))
+
+
+_expect_cpu, _expect_step = cpu_reduce.soft("expect")
+
+expect: Primitive = primitive(
+    "expect",
+    abstract=_expect_abstract,
+    spec=meaning("expect"),
+    cpu=_expect_cpu,
+    step=_expect_step,
+    linear=(0,),
+    jvp=(None, _expect_in_x),
+    vjp=(lambda g, out, t, x, *, axis: mul(_kept(g, x, axis), softmax(x, axis=axis)), _expect_to_x),
+    accuracy=Within(_expect_bound),
 )

@@ -1,9 +1,12 @@
-"""Looking values up by class index, with one index that stands for "no class"."""
+"""Losses over classes given by index, with one index that stands for "no class"; looking values up by such an index."""
 
 from __future__ import annotations
 
+from . import scalar
 from .container import Array, ArrayLike, as_array, as_indices, normal_axis, zeros
 from .geometry import Ints, bad, indices
+from .reduce import log_softmax, softmax
+from .scalar import Scalar
 
 
 def _place(i: Ints, axis: int, j: int) -> Ints:
@@ -38,3 +41,62 @@ def unpick(g: ArrayLike, idx: ArrayLike, *, axis: int, size: int, ignore: int) -
             k = _place(i, a, int(at[i]))
             x[k] = x[k] + g[i]
     return x
+
+
+# --- cross entropy ---
+
+
+def cross_entropy(
+    x: ArrayLike, idx: ArrayLike, *, axis: int, ignore: int, smoothing: float, reduction: str
+) -> Array:
+    """``−Σ_c q_c·log softmax(x)_c`` along the axis; q is ``1 − smoothing`` at the index, and ``smoothing/n`` more everywhere.
+
+    0 where the index is ``ignore``. The sum of all for the reduction "sum", and for "mean" their sum divided by the number
+    of indices that are not ``ignore``.
+    """
+    x, at = as_array(x), as_indices("cross_entropy", idx)
+    a = normal_axis("cross_entropy", axis, x.ndim)
+    values, logp = zeros(at.shape), log_softmax(x, axis=a)
+    for i in indices(at.shape):
+        if at[i] != ignore:
+            _check("cross_entropy", int(at[i]), x.shape[a])
+            line = [logp[_inserted(i, a, c)] for c in range(x.shape[a])]
+            q = _distribution(int(at[i]), line, smoothing)
+            values[i] = -sum(share * v for share, v in zip(q, line, strict=True) if share)
+    if reduction == "none":
+        return values
+    total = sum(values.reshape(-1).tolist(), start=0)
+    result = zeros(())
+    result[()] = scalar.div(total, _counted(at, ignore)) if reduction == "mean" else total
+    return result
+
+
+def cross_entropy_transpose(
+    g: ArrayLike, x: ArrayLike, idx: ArrayLike, *, axis: int, ignore: int, smoothing: float, reduction: str
+) -> Array:
+    """``g·(softmax(x) − q)``, 0 where the index is ``ignore``; g is one number per line, or one for all with a reduction."""
+    g, x, at = as_array(g), as_array(x), as_indices("cross_entropy_transpose", idx)
+    a = normal_axis("cross_entropy_transpose", axis, x.ndim)
+    out, p = zeros(x.shape), softmax(x, axis=a)
+    for i in indices(at.shape):
+        if at[i] != ignore:
+            _check("cross_entropy_transpose", int(at[i]), x.shape[a])
+            q = _distribution(int(at[i]), [p[_inserted(i, a, c)] for c in range(x.shape[a])], smoothing)
+            weight = g[i] if reduction == "none" else scalar.div(g[()], _counted(at, ignore) if reduction == "mean" else 1)
+            for c in range(x.shape[a]):
+                out[_inserted(i, a, c)] = weight * (p[_inserted(i, a, c)] - q[c])
+    return out
+
+
+def _distribution(at: int, line: list[Scalar], smoothing: float) -> list[Scalar]:
+    """q, in numbers like those of the line."""
+    n = len(line)
+    return [scalar.like(v, (1 - smoothing) * (c == at)) + scalar.like(v, smoothing) / n for c, v in enumerate(line)]
+
+
+def _inserted(i: Ints, axis: int, j: int) -> Ints:
+    return (*i[:axis], j, *i[axis:])
+
+
+def _counted(at: Array, ignore: int) -> int:
+    return int((at != ignore).sum())

@@ -78,7 +78,9 @@ from .pool import (
 )
 from .pool2d import AdaptiveAvgPool2DSpec, AdaptiveMaxPool2DSpec, AvgPool2DSpec, MaxPool2DSpec
 from .reduce import (
+    expect,
     log_softmax,
+    log_softmax_transpose,
     logsumexp,
     max,
     mean,
@@ -87,6 +89,7 @@ from .reduce import (
     normalize_tangent,
     normalize_transpose,
     softmax,
+    softmax_slope,
     standardize,
     standardize_tangent,
     standardize_transpose,
@@ -212,6 +215,9 @@ __all__ = [  # noqa: RUF022
     "smooth_max_pool_vjp",
     "smooth_scatter",
     "softmax",
+    "softmax_slope",
+    "log_softmax_transpose",
+    "expect",
     "softplus",
     "split",
     "sqrt",

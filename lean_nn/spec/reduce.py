@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -157,6 +158,32 @@ def _along(op: str, x: ArrayLike, axis: int, f: Callable[[list[Scalar]], list[Sc
         for j, v in enumerate(f(_line(x, a, i))):
             y[(*i[:a], j, *i[a:])] = v
     return y
+
+
+def softmax_slope(t: ArrayLike, y: ArrayLike, *, axis: int) -> Array:
+    """``y·(t − Σ y·t)``: how a softmax y moves when its argument moves by t.
+
+    Examples
+    --------
+    >>> softmax_slope([8, 0], [Fraction(1, 4), Fraction(3, 4)], axis=0).tolist()
+    [Fraction(3, 2), Fraction(-3, 2)]
+    """
+    t, y = as_array(t), as_array(y)
+    return y * (t - sum(y * t, axes=(axis,), keepdims=True))
+
+
+def log_softmax_transpose(g: ArrayLike, y: ArrayLike, *, axis: int) -> Array:
+    """``g − exp(y)·Σ g``: what the argument of a log-softmax y gets when y is weighted by g."""
+    g, total = as_array(g), sum(g, axes=(axis,), keepdims=True)
+    p = zeros(g.shape)
+    for i in indices(g.shape):
+        p[i] = scalar.exp(as_array(y)[i])
+    return g - p * total
+
+
+def expect(t: ArrayLike, x: ArrayLike, *, axis: int) -> Array:
+    """``Σ softmax(x)·t``: the mean of t with the weights of a softmax."""
+    return sum(softmax(x, axis=axis) * as_array(t), axes=(axis,))
 
 
 # --- standardisation ----------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def test_every_primitive_has_a_cuda_slot() -> None:
     assert not set(SLOTS) - set(computed)
 
 
-MODULES = ["conv", "device", "elementwise", "indexing", "launch", "library", "move", "optim", "pool", "reduce"]
+MODULES = ["conv", "device", "elementwise", "indexing", "launch", "library", "loss", "move", "optim", "pool", "reduce"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -6,7 +6,7 @@
 ``launch``         compiling it when needed, the geometry struct, grids
 ``conv`` ``pool``  the records' parameters as the kernels' arguments; matrix products are CuPy's
 ``indexing``       look-ups and their transposes in a fixed order, dropout
-``elementwise`` ``reduce`` ``move`` ``optim``   everything else, by CuPy's own array functions
+``elementwise`` ``reduce`` ``loss`` ``move`` ``optim``   everything else, by CuPy's own array functions
 ``device``         arrays in and out of the device's memory
 =================  ==============================================================================================
 
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lean_nn import device as places
-from lean_nn.backend.cuda import conv, elementwise, indexing, move, pool, reduce
+from lean_nn.backend.cuda import conv, elementwise, indexing, loss, move, pool, reduce
 from lean_nn.backend.cuda.device import CupyArrays
 from lean_nn.backend.cuda.launch import limits
 from lean_nn.backend.cuda.library import cp
@@ -48,7 +48,7 @@ class Cuda:
 
 
 SLOTS: dict[str, Callable[..., None]] = {
-    name: slot for module in (conv, elementwise, indexing, move, pool, reduce) for name, slot in module.SLOTS.items()
+    name: slot for module in (conv, elementwise, indexing, loss, move, pool, reduce) for name, slot in module.SLOTS.items()
 }
 
 

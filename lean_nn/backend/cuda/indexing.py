@@ -19,7 +19,7 @@ from lean_nn.backend.cuda.library import cp
 Shape = tuple[int, ...]
 
 
-def _check(op: str, idx: Any, n: int, ignore: int | None = None) -> Any:
+def check(op: str, idx: Any, n: int, ignore: int | None = None) -> Any:
     """idx, every entry in 0 … n − 1; those that are `ignore` become n."""
     outside = (idx < 0) | (idx >= n)
     if ignore is not None:
@@ -52,7 +52,7 @@ def pick(x: Any, idx: Any, *, out: Any, axis: int, ignore: int) -> None:
 
 
 def _gather(op: str, x: Any, idx: Any, out: Any, axis: int, ignore: int | None) -> None:
-    places = _check(op, idx, x.shape[axis], ignore)
+    places = check(op, idx, x.shape[axis], ignore)
     if not out.size:
         return
     if ignore is None:
@@ -76,7 +76,7 @@ def unpick(g: Any, idx: Any, *, out: Any, axis: int, size: int, ignore: int) -> 
 
 def _scatter(op: str, g: Any, idx: Any, out: Any, axis: int, ignore: int | None) -> None:
     n, k = out.shape[axis], idx.shape[axis]
-    places = _check(op, idx, n, ignore)
+    places = check(op, idx, n, ignore)
     if not out.size or not idx.size:
         out.fill(0)
         return
@@ -92,13 +92,13 @@ def _scatter(op: str, g: Any, idx: Any, out: Any, axis: int, ignore: int | None)
 
 
 def take(x: Any, idx: Any, *, out: Any, axis: int) -> None:
-    _check("take", idx, x.shape[axis])
+    check("take", idx, x.shape[axis])
     if out.size:
         out[...] = cp.take(x, idx, axis)
 
 
 def take_transpose(g: Any, idx: Any, *, out: Any, axis: int, size: int) -> None:
-    _check("take_transpose", idx, size)
+    check("take_transpose", idx, size)
     if not out.size or not idx.size:
         out.fill(0)
         return

@@ -56,6 +56,22 @@ def log_softmax(x: Any, *, out: Any, axis: int) -> None:
         out[...] = below - cp.log(cp.exp(below).sum(axis=axis, keepdims=True))
 
 
+def softmax_slope(t: Any, y: Any, *, out: Any, axis: int) -> None:
+    if t.size:
+        out[...] = y * (t - (y * t).sum(axis=axis, keepdims=True))
+
+
+def log_softmax_transpose(g: Any, y: Any, *, out: Any, axis: int) -> None:
+    if g.size:
+        out[...] = g - cp.exp(y) * g.sum(axis=axis, keepdims=True)
+
+
+def expect(t: Any, x: Any, *, out: Any, axis: int) -> None:
+    if out.size:
+        e = cp.exp(x - x.max(axis=axis, keepdims=True))
+        out[...] = (e * t).sum(axis=axis) / e.sum(axis=axis)
+
+
 # --- standardisation; the formulas stand in lean_nn/ops/norm.py and normalize.py ---
 
 
@@ -146,6 +162,7 @@ def normalize_transpose(
 
 SLOTS = {
     "sum": total, "max": largest, "min": smallest, "logsumexp": logsumexp, "softmax": softmax, "log_softmax": log_softmax,
+    "softmax_slope": softmax_slope, "log_softmax_transpose": log_softmax_transpose, "expect": expect,
     "standardize": standardize, "standardize_tangent": standardize_tangent, "standardize_transpose": standardize_transpose,
     "normalize": normalize, "normalize_tangent": normalize_tangent, "normalize_transpose": normalize_transpose,
 }  # fmt: skip
