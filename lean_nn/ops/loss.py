@@ -160,7 +160,7 @@ def _depths(x: Any, idx: Any, axis: int, ignore: int, smoothing: float) -> tuple
 
 
 def _cross_bound(u: float, x: Any, idx: Any, *, axis: int, ignore: int, smoothing: float, reduction: str) -> Any:
-    """u·(4·y + K) per line, K = 40 + n/32 + 2·log n for n classes; of N lines their sum, and 40·u·Σ y; of the mean that by the count."""
+    """u·(4·y + K) per line, K = 40 + n/32 + 2·log n for n classes; reduced their sum and 40·u·Σ y, by the count for a mean."""
     depth, below, counts = _depths(x, idx, axis, ignore, smoothing)
     values = np.where(counts, below + np.log(np.exp(-depth).sum(axis)), 0)
     lines = np.where(counts, u * (4 * values + line_roundings(x.shape[axis])), 0)
