@@ -233,13 +233,14 @@ cdef Desk desk_at(const Strips* s, const Geometry* g, char* memory, int64_t stri
 
 
 cdef void strip_units(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b,
-                      const lnn_tail* tail, real* out, char* memory, int64_t first, int64_t stop) noexcept nogil:
-    """Units first..stop of conv or conv_input; a unit is (strip, sample, group)."""
+                      const lnn_tail* tail, real* out, char* memory, int64_t first, int64_t stop, int64_t m0,
+                      int64_t m1) noexcept nogil:
+    """Rows m0..m1 of weights on units first..stop of conv or conv_input; a unit is (strip, sample, group)."""
     cdef int64_t unit, planes = g.n * g.groups
     cdef int64_t strip = first // planes, image = first % planes, group = image % g.groups
     cdef Desk d = desk_at(s, g, memory, strip, 0)
     for unit in range(first, stop):
-        strip_unit(s, g, &d, source, w, b, tail, out, image, group)
+        strip_unit(s, g, &d, source, w, b, tail, out, image, group, m0, m1)
         image += 1                  # counted, not divided: small planes take no longer than a few divisions
         group = group + 1 if group + 1 < g.groups else 0
         if image == planes and unit + 1 < stop:
@@ -249,8 +250,8 @@ cdef void strip_units(const Strips* s, const Geometry* g, const real* source, co
 
 
 cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, const real* source, const real* w,
-                            const real* b, const lnn_tail* tail, real* out, int64_t image,
-                            int64_t group) noexcept nogil:
+                            const real* b, const lnn_tail* tail, real* out, int64_t image, int64_t group,
+                            int64_t m0, int64_t m1) noexcept nogil:
     """One group of one sample: its channels chunk by chunk."""
     cdef bint back = s.kind == CONV_INPUT
     cdef int64_t rows = g.cg if back else g.og, cells = g.outs if back else g.cells, at = 0, channels, i
@@ -262,23 +263,22 @@ cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, c
                        <real*>d.strip + i * d.plan.planes.channel)
         weight = w + (group * g.og * g.cg + at * (g.cg if back else 1)) * g.taps
         strip_rows(s, g, d, weight, b + group * rows if b != NULL else NULL, at, channels,
-                   out + image * rows * s.size * s.rest + d.plan.begin)
+                   out + image * rows * s.size * s.rest + d.plan.begin, m0, m1)
         at += channels
-    for i in range(rows if tail != NULL else 0):
+    for i in range(m0, m1 if tail != NULL else m0):
         finish(tail, out + (image * rows + i) * s.size * s.rest + d.plan.begin, d.plan.height * s.rest)
 
 
 cdef inline void strip_rows(const Strips* s, const Geometry* g, const Desk* d, const real* w, const real* b, int64_t at,
-                            int64_t channels, real* out) noexcept nogil:
-    """What a filled strip gives to all rows of weights; the sums of earlier channels lie on the desk."""
-    cdef int64_t rows = g.cg if s.kind == CONV_INPUT else g.og
+                            int64_t channels, real* out, int64_t m, int64_t stop) noexcept nogil:
+    """What a filled strip gives to rows m..stop of weights; the sums of earlier channels lie on the desk."""
     cdef int64_t row_step = g.taps if s.kind == CONV_INPUT else g.cg * g.taps
-    cdef int64_t i, k, m = 0, left, ldo = s.size * s.rest
+    cdef int64_t i, k, left, ldo = s.size * s.rest
     cdef const real* row[LNN_ROWS]
     cdef real* sums = <real*>d.rest
     cdef int mr
-    while m < rows:
-        left = rows - m
+    while m < stop:
+        left = stop - m
         if s.tall:
             mr = 1
         else:                       # 8 as 4 + 4, not 6 + 2
@@ -297,7 +297,7 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
                      const lnn_tail* tail, real* out) noexcept nogil:
     """conv, or conv_input (`transposed`)."""
     cdef Strips s
-    cdef int64_t i, units, blocks, size
+    cdef int64_t i, units, blocks, size, parts = 1, rows = g.cg if transposed else g.og
     cdef int threads = strip_threads(g)
     cdef char* desks
     if not cut(&s, g, CONV_INPUT if transposed else CONV, sizeof(real)):
@@ -309,9 +309,11 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
         return NO_MEMORY
     units = s.count * g.n * g.groups
     blocks = min(units, <int64_t>(8 * threads if threads > 1 else 1))
-    for i in prange(blocks, schedule="dynamic", num_threads=threads):
-        strip_units(&s, g, source, w, b, tail, out, desks + omp_get_thread_num() * size, units * i // blocks,
-                    units * (i + 1) // blocks)
+    if blocks < threads:            # one small image: threads fill the same strip, each for rows of its own
+        parts = max(min(<int64_t>threads, rows // LNN_ROWS), <int64_t>1)
+    for i in prange(blocks * parts, schedule="dynamic", num_threads=<int>min(blocks * parts, <int64_t>threads)):
+        strip_units(&s, g, source, w, b, tail, out, desks + omp_get_thread_num() * size, units * (i // parts) // blocks,
+                    units * (i // parts + 1) // blocks, rows * (i % parts) // parts, rows * (i % parts + 1) // parts)
     give_scratch(desks)
     return DONE
 

@@ -36,6 +36,7 @@ cdef enum:
     STRIPS = 4              # strips packed at once: a cache line or more of each row
     MAX_TILE = 128          # columns of the widest tile
     THIN = 8                # fewer rows or columns than this may be dot products
+    DOTS = 12               # columns of dot products that a thread takes at least
 
 
 cdef struct Plan:
@@ -348,6 +349,8 @@ cdef int multiply_packed(Product* p, const real* a, const real* b, const real* b
     cdef real* scratch
     set_blocks(p, <real>0)
     p.as_dots = bias == NULL and is_dots(p)
+    if p.as_dots:
+        p.width = DOTS      # nothing is packed: cut more finely, so that also one row is work for several threads
     rows = PANEL_BYTES // <int64_t>sizeof(real)
     s = split_work(p.batch, p.m, p.m if p.m < FEW else rows, p.m if p.m < FEW else 24,
                    (p.n + p.width - 1) // p.width, 64, threads)

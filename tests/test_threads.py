@@ -205,3 +205,33 @@ def test_multiprocessing_fork() -> None:
     with multiprocessing.get_context("fork").Pool(2) as pool:
         results = pool.map_async(_sum_of_work, range(4)).get(timeout=120)
     assert results == [expected + seed for seed in range(4)]
+
+
+@pytest.mark.parametrize("rows", [5, 32, 37])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_one_small_image_is_shared_by_its_channels(rows: int, transposed: bool) -> None:
+    """A strip that is alone is filled by every thread, for channels of its own: the bits of one thread."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 2, 40, 40), np.float32), rng.standard_normal((rows, 2, 5, 5), np.float32)
+    b = rng.standard_normal(rows, np.float32)
+    if transposed:
+        w = np.ascontiguousarray(w.swapaxes(0, 1))
+    call = F.conv_transpose2d if transposed else F.conv2d
+    with ln.num_threads(1):
+        want = call(x, w, b, padding=2).numpy()
+    for threads in (2, 3, 7):
+        with ln.num_threads(threads):
+            assert call(x, w, b, padding=2).numpy().tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(1, 3136, 128), (1, 3000, 125), (5, 2100, 61), (3000, 100, 5), (1, 5000, 13)])
+def test_dot_products_are_shared_by_columns(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((m, k), np.float32), rng.standard_normal((n, k), np.float32)
+    with ln.num_threads(1):
+        want = F.linear(x, w).numpy()
+    np.testing.assert_allclose(want, x.astype(float) @ w.T.astype(float), rtol=0, atol=1e-3)
+    for threads in (2, 3, 7):
+        with ln.num_threads(threads):
+            assert F.linear(x, w).numpy().tobytes() == want.tobytes()
