@@ -36,8 +36,13 @@ class Cpu:
     def run(self, prim: Primitive, arrays: tuple[Any, ...], avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
         if prim.view is not None:
             return prim.view(*arrays, **params)
-        if prim.cpu is None:
+        outs = tuple([allocate(aval) for aval in avals])
+        out = outs[0] if prim.outputs == 1 else outs
+        step = None if prim.step is None else prim.step(*[Aval(a.shape, a.dtype) for a in arrays], out=avals, **params)
+        if step is not None:
+            step(*arrays, *outs)
+        elif prim.cpu is not None:
+            prim.cpu(*arrays, out=out, **params)
+        else:
             raise missing_kernel(prim, self.name)
-        out = allocate(avals[0]) if prim.outputs == 1 else tuple([allocate(aval) for aval in avals])
-        prim.cpu(*arrays, out=out, **params)
         return out

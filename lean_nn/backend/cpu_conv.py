@@ -15,14 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from lean_nn.backend.cpu import STEPS
-from lean_nn.backend.cpu_linear import matmul
+from lean_nn.backend.cpu_linear import matmul_step
 from lean_nn.primitive import Aval
 from lean_nn.window import conv_spatial
 from lean_nn_c import conv as kernels
@@ -53,7 +51,6 @@ def _chosen() -> str:
     return ALGORITHMS[engine.get_variant()]
 
 
-@lru_cache(STEPS)
 def _step(
     name: str, wide: bool, bias: bool, x: Ints, w: Ints, y: Ints, stride: Ints, padding: Pairs, dilation: Ints, groups: int,
     by: str, **tail: Any,
@@ -72,48 +69,7 @@ def _is_wide(a: Any) -> bool:
     return bool(a.dtype == np.float64)
 
 
-# --- on arrays ---
-
-
-def conv(x: Array, w: Array, b: Array | None = None, *, out: Array, **geometry: Any) -> None:
-    by = _chosen()
-    if by == "im2col":
-        return _conv_by_columns(x, w, b, out, **geometry)
-    step = _step("conv", _is_wide(x), b is not None, x.shape, w.shape, out.shape, **geometry, by=by)
-    return step(x, w, out) if b is None else step(x, w, b, out)
-
-
-def conv_input(y_bar: Array, w: Array, b: Array | None = None, *, out: Array, spatial: Ints, **geometry: Any) -> None:
-    by = _chosen()
-    if by == "im2col":
-        return _conv_input_by_columns(y_bar, w, b, out, **geometry)
-    step = _step("conv_input", _is_wide(w), b is not None, out.shape, w.shape, y_bar.shape, **geometry, by=by)
-    return step(y_bar, w, out) if b is None else step(y_bar, w, b, out)
-
-
-def conv_weight(x: Array, y_bar: Array, *, out: Array, kernel: Ints, **geometry: Any) -> None:
-    by = _chosen()
-    if by == "im2col":
-        return _conv_weight_by_columns(x, y_bar, out, **geometry)
-    return _step("conv_weight", _is_wide(x), False, x.shape, out.shape, y_bar.shape, **geometry, by=by)(x, y_bar, out)
-
-
-def unfold(x: Array, *, out: Array, kernel: Ints, **window: Any) -> None:
-    _columns("unfold", _is_wide(x), x.shape, kernel, **window)(x, out)
-
-
-def fold(cols: Array, *, out: Array, spatial: Ints, kernel: Ints, **window: Any) -> None:
-    _columns("fold", _is_wide(cols), out.shape, kernel, **window)(cols, out)
-
-
-def _columns(name: str, wide: bool, x: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Step:
-    """unfold or fold of images of shape `x`."""
-    windows = conv_spatial(name, x[2:], kernel, stride, padding, dilation)
-    n, c = x[:2]
-    return _step(name, wide, False, x, (c, c, *kernel), (n, c, *windows), stride, padding, dilation, 1, "auto")
-
-
-# --- for compiled programs ---
+# --- steps ---
 
 
 def conv_step(x: Aval, w: Aval, b: Aval | None = None, *, out: tuple[Aval], **params: Any) -> Step | None:
@@ -143,6 +99,13 @@ def _planned(name: str, wide: bool, bias: bool, x: Ints, w: Ints, y: Ints, geome
     return None if by == "im2col" else _step(name, wide, bias, x, w, y, **geometry, by=by)
 
 
+def _columns(name: str, wide: bool, x: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints) -> Step:
+    """unfold or fold of images of shape `x`."""
+    windows = conv_spatial(name, x[2:], kernel, stride, padding, dilation)
+    n, c = x[:2]
+    return _step(name, wide, False, x, (c, c, *kernel), (n, c, *windows), stride, padding, dilation, 1, "auto")
+
+
 def unfold_step(x: Aval, *, out: tuple[Aval], kernel: Ints, **window: Any) -> Step:
     return _columns("unfold", _is_wide(x), x.shape, kernel, **window)
 
@@ -159,34 +122,43 @@ def _grouped(array: Array, groups: int, columns: int) -> Array:
     return array.reshape(groups, array.shape[0] // groups, columns)
 
 
-def _conv_by_columns(x: Array, w: Array, b: Array | None, out: Array, groups: int, **window: Any) -> None:
+def _product(a: Any, b: Any, out: Any, **turned: bool) -> None:
+    matmul_step(a, b, out=(out,), **turned)(a, b, out)
+
+
+def conv_by_columns(x: Array, w: Array, b: Array | None = None, *, out: Array, groups: int, **window: Any) -> None:
     taps, outs = prod(w.shape[2:]), prod(out.shape[2:])
     weight = _grouped(w, groups, w.shape[1] * taps)
     cols = np.empty((groups, w.shape[1] * taps, outs), x.dtype)
-    for i, result in enumerate(out):
-        unfold(x[i : i + 1], out=cols, kernel=w.shape[2:], **window)
-        matmul(weight, cols, out=_grouped(result, groups, outs))
+    unfold = _columns("unfold", _is_wide(x), (1, *x.shape[1:]), w.shape[2:], **window)
+    for image, result in zip(x, out, strict=True):
+        unfold(image, cols)
+        _product(weight, cols, _grouped(result, groups, outs))
         if b is not None:
             result += b.reshape(-1, *(1,) * (out.ndim - 2))
 
 
-def _conv_input_by_columns(y_bar: Array, w: Array, b: Array | None, out: Array, groups: int, **window: Any) -> None:
+def conv_input_by_columns(
+    y_bar: Array, w: Array, b: Array | None = None, *, out: Array, spatial: Ints, groups: int, **window: Any
+) -> None:
     taps, outs = prod(w.shape[2:]), prod(y_bar.shape[2:])
     weight = _grouped(w, groups, w.shape[1] * taps)
     cols = np.empty((groups, w.shape[1] * taps, outs), w.dtype)
-    for i, cotangent in enumerate(y_bar):
-        matmul(weight, _grouped(cotangent, groups, outs), out=cols, ta=True)
-        fold(cols, out=out[i : i + 1], spatial=out.shape[2:], kernel=w.shape[2:], **window)
+    fold = _columns("fold", _is_wide(w), (1, *out.shape[1:]), w.shape[2:], **window)
+    for cotangent, result in zip(y_bar, out, strict=True):
+        _product(weight, _grouped(cotangent, groups, outs), cols, ta=True)
+        fold(cols, result)
     if b is not None:
         out += b.reshape(-1, *(1,) * (out.ndim - 2))
 
 
-def _conv_weight_by_columns(x: Array, y_bar: Array, out: Array, groups: int, **window: Any) -> None:
-    taps, outs = prod(out.shape[2:]), prod(y_bar.shape[2:])
+def conv_weight_by_columns(x: Array, y_bar: Array, *, out: Array, kernel: Ints, groups: int, **window: Any) -> None:
+    taps, outs = prod(kernel), prod(y_bar.shape[2:])
     cols = np.empty((groups, out.shape[1] * taps, outs), x.dtype)
     part = np.empty((groups, out.shape[0] // groups, out.shape[1] * taps), x.dtype)
+    unfold = _columns("unfold", _is_wide(x), (1, *x.shape[1:]), kernel, **window)
     out[...] = 0
-    for i, cotangent in enumerate(y_bar):
-        unfold(x[i : i + 1], out=cols, kernel=out.shape[2:], **window)
-        matmul(_grouped(cotangent, groups, outs), cols, out=part, tb=True)
+    for image, cotangent in zip(x, y_bar, strict=True):
+        unfold(image, cols)
+        _product(_grouped(cotangent, groups, outs), cols, part, tb=True)
         out += part.reshape(out.shape)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from lean_nn.backend.cpu import STEPS
 from lean_nn.primitive import Aval
 from lean_nn_c import gemm
 from lean_nn_c.step import Step
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Shape = tuple[int, ...]
 PACKED_ROWS = 256  # where there are more, packing takes less than a twentieth of the time
 
@@ -28,24 +25,14 @@ def _steps(shape: Shape, rank: int) -> Shape:
     return tuple(steps)
 
 
-@lru_cache(STEPS)
-def _step(wide: bool, a: Shape, b: Shape, out: Shape, ta: bool, tb: bool, **tail: Any) -> Step:
-    """The kernel for factors and result of these shapes; `tail`: what follows the sums."""
-    batch = out[:-2]
-    m, n, k = out[-2], out[-1], a[-2] if ta else a[-1]
-    steps = _steps(a, len(batch)), _steps(b, len(batch))
-    return gemm.step(wide, prod(a), prod(b), m, n, k, ta, tb, batch, *steps, **tail)
-
-
-def matmul(a: Array, b: Array, *, out: Array, ta: bool = False, tb: bool = False) -> None:
-    _step(a.dtype == np.float64, a.shape, b.shape, out.shape, ta, tb)(a, b, out)
-
-
 def matmul_step(a: Aval, b: Aval, *, out: tuple[Aval], ta: bool = False, tb: bool = False, **tail: Any) -> Step:
-    """The same for compiled programs; `tail` is what the kernel takes besides: ``bias``, ``other``, ``act``, ``slope``, and
-    ``packed``: b is as `pack_step` makes it.
+    """`tail` is what the kernel takes besides: ``bias``, ``other``, ``act``, ``slope``, and ``packed``: b is as `pack_step`
+    makes it.
     """
-    return _step(a.dtype == np.float64, a.shape, b.shape, out[0].shape, ta, tb, **tail)
+    *batch, m, n = out[0].shape
+    k = a.shape[-2] if ta else a.shape[-1]
+    steps = _steps(a.shape, len(batch)), _steps(b.shape, len(batch))
+    return gemm.step(a.dtype == np.float64, prod(a.shape), prod(b.shape), m, n, k, ta, tb, tuple(batch), *steps, **tail)
 
 
 def pack_step(b: Aval, out: Aval, ta: bool = False, tb: bool = False) -> Step | None:

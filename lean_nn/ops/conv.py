@@ -77,7 +77,7 @@ conv: Primitive = primitive(
     "conv",
     abstract=_conv_abstract,
     spec=meaning("conv"),
-    cpu=cpu_conv.conv,
+    cpu=cpu_conv.conv_by_columns,
     step=cpu_conv.conv_step,
     jvp=(
         lambda t, y, x, w, b=None, **geometry: conv(t, w, **geometry),
@@ -111,7 +111,7 @@ conv_input: Primitive = primitive(
     "conv_input",
     abstract=_conv_input_abstract,
     spec=meaning("conv_input"),
-    cpu=cpu_conv.conv_input,
+    cpu=cpu_conv.conv_input_by_columns,
     step=cpu_conv.conv_input_step,
     jvp=(
         lambda t, y, y_bar, w, b=None, **geometry: conv_input(t, w, **geometry),
@@ -142,7 +142,7 @@ conv_weight: Primitive = primitive(
     "conv_weight",
     abstract=_conv_weight_abstract,
     spec=meaning("conv_weight"),
-    cpu=cpu_conv.conv_weight,
+    cpu=cpu_conv.conv_weight_by_columns,
     step=cpu_conv.conv_weight_step,
     linear=(0, 1),
     vjp=(
@@ -171,7 +171,6 @@ unfold: Primitive = primitive(
     "unfold",
     abstract=_unfold_abstract,
     spec=meaning("unfold"),
-    cpu=cpu_conv.unfold,
     step=cpu_conv.unfold_step,
     linear=(0,),
     vjp=(lambda g, y, x, **window: fold(g, spatial=x.shape[2:], **window),),
@@ -182,7 +181,6 @@ fold: Primitive = primitive(
     "fold",
     abstract=_fold_abstract,
     spec=meaning("fold"),
-    cpu=cpu_conv.fold,
     step=cpu_conv.fold_step,
     linear=(0,),
     vjp=(lambda g, y, cols, *, spatial, **window: unfold(g, **window),),

@@ -23,7 +23,6 @@ dropout: Primitive = primitive(
     "dropout",
     abstract=_dropout_abstract,
     spec=meaning("dropout"),
-    cpu=cpu_index.dropout,
     step=cpu_index.dropout_step,
     linear=(0,),
     jvp=(None, NONDIFF),

@@ -41,7 +41,6 @@ to_device: Primitive = primitive(
 cast: Primitive = primitive(
     "cast",
     abstract=_cast_abstract,
-    cpu=cpu_index.cast,
     step=cpu_index.cast_step,
     linear=(0,),
     vjp=(lambda g, y, x, *, dtype: cast(g, dtype=str(x.dtype)),),

@@ -45,14 +45,13 @@ def _scatter_abstract(g: Aval, idx: Aval, *, axis: int, size: int) -> Aval:
     return Aval((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
 
 
-_gather_cpu, _gather_step = cpu_index.gather("gather")
-_scatter_cpu, _scatter_step = cpu_index.scatter_add("scatter_add")
+_gather_step = cpu_index.gather("gather")
+_scatter_step = cpu_index.scatter_add("scatter_add")
 
 gather: Primitive = primitive(
     "gather",
     abstract=_gather_abstract,
     spec=meaning("gather"),
-    cpu=_gather_cpu,
     step=_gather_step,
     checks_values=True,
     linear=(0,),
@@ -65,7 +64,6 @@ scatter_add: Primitive = primitive(
     "scatter_add",
     abstract=_scatter_abstract,
     spec=meaning("scatter_add"),
-    cpu=_scatter_cpu,
     step=_scatter_step,
     checks_values=True,
     linear=(0,),
@@ -94,14 +92,13 @@ def _take_transpose_abstract(g: Aval, idx: Aval, *, axis: int, size: int) -> Ava
     return Aval((*g.shape[:axis], size, *g.shape[end:]), g.dtype)
 
 
-_take_cpu, _take_step = cpu_index.take()
-_take_transpose_cpu, _take_transpose_step = cpu_index.take_transpose()
+_take_step = cpu_index.take()
+_take_transpose_step = cpu_index.take_transpose()
 
 take: Primitive = primitive(
     "take",
     abstract=_take_abstract,
     spec=meaning("take"),
-    cpu=_take_cpu,
     step=_take_step,
     checks_values=True,
     linear=(0,),
@@ -114,7 +111,6 @@ take_transpose: Primitive = primitive(
     "take_transpose",
     abstract=_take_transpose_abstract,
     spec=meaning("take_transpose"),
-    cpu=_take_transpose_cpu,
     step=_take_transpose_step,
     checks_values=True,
     linear=(0,),

@@ -53,7 +53,6 @@ matmul: Primitive = primitive(
     "matmul",
     abstract=_matmul_abstract,
     spec=meaning("matmul"),
-    cpu=cpu_linear.matmul,
     step=cpu_linear.matmul_step,
     linear=(0, 1),
     vjp=(_left, _right),

@@ -62,14 +62,13 @@ def _unpick_abstract(g: Aval, idx: Aval, *, axis: int, size: int, ignore: int) -
     return Aval((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
 
 
-_pick_cpu, _pick_step = cpu_index.gather("pick")
-_unpick_cpu, _unpick_step = cpu_index.scatter_add("unpick")
+_pick_step = cpu_index.gather("pick")
+_unpick_step = cpu_index.scatter_add("unpick")
 
 pick: Primitive = primitive(
     "pick",
     abstract=_pick_abstract,
     spec=spec.pick,
-    cpu=_pick_cpu,
     step=_pick_step,
     checks_values=True,
     linear=(0,),
@@ -82,7 +81,6 @@ unpick: Primitive = primitive(
     "unpick",
     abstract=_unpick_abstract,
     spec=spec.unpick,
-    cpu=_unpick_cpu,
     step=_unpick_step,
     checks_values=True,
     linear=(0,),

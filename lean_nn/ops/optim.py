@@ -97,11 +97,6 @@ def _rule(name: str, slots: int, numbers: Callable[..., Numbers]) -> Primitive:
         given = tuple(map(float, numbers(**dict(params))))
         return kernels.update_step(name, wide, n, wide_rate, wide_count, family, given)
 
-    def cpu(*arrays: Any, out: Any, **params: Any) -> None:
-        p, lr, count = arrays[0], arrays[-2], arrays[-1]
-        wide, wide_rate, wide_count = p.dtype == FLOAT64, lr.dtype == FLOAT64, count.dtype == FLOAT64
-        made(wide, p.size, wide_rate, wide_count, tuple(params.items()))(*arrays, *(out if slots else (out,)))
-
     def step(*avals: Aval, out: tuple[Aval, ...], **params: Any) -> Step:
         wide, wide_rate, wide_count = (aval.dtype == FLOAT64 for aval in (avals[0], avals[-2], avals[-1]))
         return made(wide, prod(avals[0].shape), wide_rate, wide_count, tuple(params.items()))
@@ -113,7 +108,7 @@ def _rule(name: str, slots: int, numbers: Callable[..., Numbers]) -> Primitive:
         c = kernels.update_numbers(family, numbers(**params), lr.item(), count.item())
         formulas.update(name, tuple(full), out if slots else (out,), c)
 
-    return primitive(op, abstract=abstract, spec=spec, cpu=cpu, cuda=cuda, step=step,
+    return primitive(op, abstract=abstract, spec=spec, cuda=cuda, step=step,
                      differentiable_out=(True,) * (slots + 1), accuracy=Within(_bound(name)), pointwise=())  # fmt: skip
 
 
@@ -130,12 +125,14 @@ adagrad: Primitive = _rule("adagrad", 1, _adagrad)
 
 def in_place(rule: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> None:
     """Apply `rule` to arrays; parameter and slots are overwritten with what becomes of them."""
-    own = (arrays[0], *arrays[2:-2])
+    own, avals = (arrays[0], *arrays[2:-2]), [Aval(a.shape, a.dtype) for a in arrays]
     device = common_device(rule.name, arrays[:-2])
-    kernel = rule.cpu if device == CPU else rule.cuda  # updates name both
-    if arrays[0].dtype != OBJECT and kernel is not None:
-        rule.abstract(*[Aval(a.shape, a.dtype) for a in arrays], **params)
-        kernel(*arrays, out=own if rule.outputs > 1 else own[0], **params)
+    if arrays[0].dtype != OBJECT and rule.step is not None and rule.cuda is not None:  # updates name both
+        rule.abstract(*avals, **params)
+        if device == CPU:
+            rule.step(*avals, out=avals[:1] * rule.outputs, **params)(*arrays, *own)
+        else:
+            rule.cuda(*arrays, out=own if rule.outputs > 1 else own[0], **params)
         return
     new = evaluate(rule, arrays, params)
     for array, value in zip(own, new if rule.outputs > 1 else (new,), strict=True):

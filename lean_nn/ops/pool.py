@@ -109,14 +109,13 @@ max_pool_value: Primitive = primitive(
     accuracy=Exact(),
 )
 
-_gather_cpu, _gather_step = cpu_index.gather_at()
-_scatter_cpu, _scatter_step = cpu_index.scatter_add_at()
+_gather_step = cpu_index.gather_at()
+_scatter_step = cpu_index.scatter_add_at()
 
 gather_at: Primitive = primitive(
     "gather_at",
     abstract=_gather_abstract,
     spec=meaning("gather_at"),
-    cpu=_gather_cpu,
     step=_gather_step,
     checks_values=True,
     linear=(0,),
@@ -129,7 +128,6 @@ scatter_add_at: Primitive = primitive(
     "scatter_add_at",
     abstract=_scatter_abstract,
     spec=_scatter_spec,
-    cpu=_scatter_cpu,
     step=_scatter_step,
     checks_values=True,
     linear=(0,),

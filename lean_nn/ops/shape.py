@@ -20,8 +20,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from lean_nn.backend import cpu_move
 from lean_nn.primitive import Aval, Exact, Primitive, check_same_float, meaning, primitive
 
@@ -66,7 +64,6 @@ transpose: Primitive = primitive(
     "transpose",
     abstract=_transpose_abstract,
     spec=meaning("transpose"),
-    cpu=lambda x, *, out, axes: np.copyto(out, x.transpose(axes)),
     linear=(0,),
     vjp=(lambda g, y, x, *, axes: transpose(g, axes=_inverse(axes)),),
     accuracy=Exact(),
@@ -102,16 +99,10 @@ def _unslice_abstract(g: Aval, *, start: Shape, step: Shape, shape: Shape) -> Av
     return Aval(shape, g.dtype)
 
 
-def _unslice_cpu(g: Any, *, out: Any, start: Shape, step: Shape, shape: Shape) -> None:
-    out[...] = 0
-    out[cpu_move.slice_keys(start, g.shape, step)] = g
-
-
 slice: Primitive = primitive(
     "slice",
     abstract=_slice_abstract,
     spec=meaning("slice"),
-    cpu=lambda x, *, out, start, size, step: np.copyto(out, x[cpu_move.slice_keys(start, size, step)]),
     linear=(0,),
     vjp=(lambda g, y, x, *, start, size, step: unslice(g, start=start, step=step, shape=x.shape),),
     accuracy=Exact(),
@@ -122,7 +113,6 @@ unslice: Primitive = primitive(
     "unslice",
     abstract=_unslice_abstract,
     spec=meaning("unslice"),
-    cpu=_unslice_cpu,
     linear=(0,),
     vjp=(lambda h, y, g, *, start, step, shape: slice(h, start=start, size=g.shape, step=step),),
     accuracy=Exact(),
@@ -167,7 +157,6 @@ concat: Primitive = primitive(
     "concat",
     abstract=_concat_abstract,
     spec=meaning("concat"),
-    cpu=lambda *parts, out, axis: np.concatenate(parts, axis, out=out),
     jvp=_concat_tangent,
     vjp=lambda i, g, y, *parts, axis: slice(g, size=parts[i].shape, **_place(i, parts, axis)),
     accuracy=Exact(),
@@ -184,11 +173,6 @@ def _pad_abstract(x: Aval, *, padding: tuple[tuple[int, int], ...], value: float
     return Aval(tuple(n + before + after for n, (before, after) in zip(x.shape, padding, strict=True)), x.dtype)
 
 
-def _pad_cpu(x: Any, *, out: Any, padding: tuple[tuple[int, int], ...], value: float) -> None:
-    out[...] = value
-    out[tuple(slice_type(before, before + n) for (before, _), n in zip(padding, x.shape, strict=True))] = x
-
-
 def _unpad(g: Any, shape: Shape, padding: tuple[tuple[int, int], ...]) -> Any:
     return slice(g, start=tuple(before for before, _ in padding), size=shape, step=(1,) * len(shape))
 
@@ -197,7 +181,6 @@ pad: Primitive = primitive(
     "pad",
     abstract=_pad_abstract,
     spec=meaning("pad"),
-    cpu=_pad_cpu,
     jvp=(lambda t, y, x, *, padding, value: pad(t, padding=padding, value=0),),
     vjp=(lambda g, y, x, *, padding, value: _unpad(g, x.shape, padding),),
     accuracy=Exact(),
@@ -215,7 +198,6 @@ flip: Primitive = primitive(
     "flip",
     abstract=_flip_abstract,
     spec=meaning("flip"),
-    cpu=lambda x, *, out, axes: np.copyto(out, np.flip(x, axes)),
     linear=(0,),
     vjp=(lambda g, y, x, *, axes: flip(g, axes=axes),),
     accuracy=Exact(),
