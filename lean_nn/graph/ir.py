@@ -67,7 +67,9 @@ class Graph:
     def add_node(
         self, prim: Primitive, inputs: tuple[int, ...], params: dict[str, Any], avals: Sequence[Aval]
     ) -> tuple[int, ...]:
-        outputs = tuple(self._value(aval) for aval in avals)
+        first = len(self.avals)
+        self.avals.extend(avals)
+        outputs = tuple(range(first, len(self.avals)))
         self.nodes.append(Node(prim, inputs, outputs, params))
         return outputs
 
@@ -130,7 +132,7 @@ class Rewrite:
 
     def copy(self, node: Node) -> tuple[int, ...]:
         """The node as it is, on the new values."""
-        inputs = tuple(self.map[value] for value in node.inputs)
+        inputs = tuple([self.map[value] for value in node.inputs])
         outputs = self.new.add_node(node.prim, inputs, node.params, [self.old.avals[v] for v in node.outputs])
         self.map.update(zip(node.outputs, outputs, strict=True))
         return outputs

@@ -1,5 +1,7 @@
 """Passes: functions from graph to graph that leave its meaning alone. `PASSES` is the order in which they run.
 
+A pass that finds nothing to do gives the graph it was given.
+
 =================  ==========================================================================  ==============
 pass               what it does                                                                same bits
 =================  ==========================================================================  ==============

@@ -20,12 +20,15 @@ import numpy as np
 from lean_nn.graph.ir import Array, Graph, Node, Rewrite
 from lean_nn.graph.passes.simplify import drop_dead
 
+CONVOLUTIONS = ("conv", "conv_input")
 SCALES = {"mul": np.multiply, "div": np.divide}
 SHIFTS = {"add": np.add, "sub": np.subtract}
 
 
 def fold_affine(graph: Graph) -> Graph:
     """Fold every constant scale and shift per channel into the convolution that it follows and alone reads."""
+    if not any(node.prim.name in CONVOLUTIONS for node in graph.nodes):
+        return graph
     uses = graph.uses()
     rewrite = Rewrite(graph)
     made: dict[int, Node] = {}  # convolutions of the new graph, by the value they make
@@ -40,7 +43,7 @@ def fold_affine(graph: Graph) -> Graph:
                 made[rewrite.map[node.outputs[0]]] = rewrite.new.nodes[-1]
                 continue
         outputs = rewrite.copy(node)
-        if node.prim.name in ("conv", "conv_input"):
+        if node.prim.name in CONVOLUTIONS:
             made[outputs[0]] = rewrite.new.nodes[-1]
     return drop_dead(rewrite.done())
 

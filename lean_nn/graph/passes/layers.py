@@ -133,6 +133,8 @@ def fuse_tails(graph: Graph) -> Graph:
                 found[value] = longer
                 inside.add(before)
                 break
+    if not inside:
+        return graph
     rewrite = Rewrite(graph)
     for node in graph.nodes:
         value = node.outputs[0]

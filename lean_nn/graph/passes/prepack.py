@@ -31,15 +31,17 @@ PACKED_MOST = 1 << 24  # bytes of a transformed weight beyond which reading it t
 
 def prepack(graph: Graph) -> Graph:
     """Transform the constant weights of convolutions by Winograd's algorithm, pack the constant factors of products."""
+    found = {node.outputs[0]: step for node in graph.nodes if (step := _pack_step(graph, node)) is not None}
+    if not found:
+        return graph
     rewrite = Rewrite(graph)
     known: dict[Any, int] = {}
     for node in graph.nodes:
-        tail = node.params.get("tail") or Tail(node.prim, len(node.inputs))
-        params = {name: value for name, value in node.params.items() if name != "tail"}
-        step = _pack_step(graph, node, tail, params)
+        step = found.get(node.outputs[0])
         if step is None:
             rewrite.copy(node)
             continue
+        tail, params = _taken_apart(node)
         inputs = [rewrite.map[v] for v in node.inputs]
         weight = graph.constants[node.inputs[1]]
         if tail.layer.name == "matmul":
@@ -62,12 +64,20 @@ def _packed(step: Step, weight: Array) -> Array:
     return packed
 
 
-def _pack_step(graph: Graph, node: Node, tail: Tail, params: dict[str, Any]) -> Step | None:
-    if tail.layer.name not in LAYERS or node.inputs[1] not in graph.constants or node.inputs[0] in graph.constants:
+def _taken_apart(node: Node) -> tuple[Tail, dict[str, Any]]:
+    """What the node consists of, and the parameters of its layer."""
+    tail = node.params.get("tail") or Tail(node.prim, len(node.inputs))
+    return tail, {name: value for name, value in node.params.items() if name != "tail"}
+
+
+def _pack_step(graph: Graph, node: Node) -> Step | None:
+    """What makes the form that the node's kernel reads of its weight; None where the weight is read as it is."""
+    if node.prim.name.removesuffix("_layer") not in LAYERS or node.inputs[1] not in graph.constants:
         return None
     out = graph.avals[node.outputs[0]]
-    if out.dtype not in FLOATS:
+    if out.dtype not in FLOATS or node.inputs[0] in graph.constants:
         return None
+    tail, params = _taken_apart(node)
     source, weight = (graph.avals[v] for v in node.inputs[:2])
     if tail.layer.name == "matmul":
         return cpu_linear.pack_step(weight, out, **params)

@@ -28,6 +28,8 @@ def fold_constants(graph: Graph) -> Graph:
         result = evaluate(node.prim, tuple(known[value] for value in node.inputs), node.params)
         known.update(zip(node.outputs, result if node.prim.outputs > 1 else (result,), strict=True))
         folded.add(i)
+    if not folded:
+        return graph
     rewrite = Rewrite(graph)
     for i, node in enumerate(graph.nodes):
         if i not in folded:
