@@ -19,7 +19,7 @@ from lean_nn.convert import as_array, ones_like, to_boxes, zeros
 from lean_nn.ops import elementwise as ew
 from lean_nn.ops.identity import to_device
 from lean_nn.primitive import FLOATS, OBJECT, GraphError, evaluate, plan
-from lean_nn_c import engine, sweep
+from lean_nn_c import engine, memory, sweep
 
 DLPACK_CPU, DLPACK_CUDA = 1, 2  # DLPack's numbers for host memory and a CUDA device's
 AMBIENT = 1  # level 0 of the engine, as a mask: requires_grad
@@ -355,10 +355,19 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None, device: st
     source = data.data if isinstance(data, Tensor) else data
     array = as_array(source, dtype)
     there = array if device is None else places.move(array, places.parse(device))
-    box: Tensor = engine.wrap(there.copy() if there is source or there.base is not None else there)
+    box: Tensor = engine.wrap(_copied(there) if there is source or there.base is not None else there)
     if requires_grad:
         box.requires_grad = True
     return box
+
+
+def _copied(array: Any) -> Any:
+    """A copy where results would lie: large arrays on pages that the kernels read quickly."""
+    if type(array) is not np.ndarray:
+        return array.copy()
+    copy = memory.empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def from_dlpack(source: Any) -> Tensor:

@@ -28,10 +28,8 @@ cdef extern from "simd.h" nogil:
                       Py_ssize_t ldd) noexcept
     void lnn_turn_f64(const double* src, Py_ssize_t lds, Py_ssize_t rows, Py_ssize_t cols, double* dst,
                       Py_ssize_t ldd) noexcept
-    void lnn_strips_f32(const float* src, Py_ssize_t lds, Py_ssize_t rows, int vectors, int strips,
-                        float* dst) noexcept
-    void lnn_strips_f64(const double* src, Py_ssize_t lds, Py_ssize_t rows, int vectors, int strips,
-                        double* dst) noexcept
+    void lnn_strips_f32(const float* src, Py_ssize_t lds, Py_ssize_t rows, int strips, float* dst) noexcept
+    void lnn_strips_f64(const double* src, Py_ssize_t lds, Py_ssize_t rows, int strips, double* dst) noexcept
     void lnn_panel_f32(int mr, int nv, Py_ssize_t kn, const float* a, const float* b, const float* start, int add,
                        float* out, Py_ssize_t ldo) noexcept
     void lnn_panel_f64(int mr, int nv, Py_ssize_t kn, const double* a, const double* b, const double* start, int add,
@@ -93,12 +91,12 @@ cdef inline void turn(const real* src, int64_t lds, int64_t rows, int64_t cols, 
         lnn_turn_f64(src, lds, rows, cols, dst, ldd)
 
 
-cdef inline void bring(const real* src, int64_t lds, int64_t rows, int vectors, int strips, real* dst) noexcept nogil:
-    """dst[strip][row][vectors] from rows of neighbouring strips, lds apart."""
+cdef inline void bring(const real* src, int64_t lds, int64_t rows, int strips, real* dst) noexcept nogil:
+    """dst[strip][row][LNN_FULL vectors] from rows of neighbouring strips, lds apart."""
     if real is float:
-        lnn_strips_f32(src, lds, rows, vectors, strips, dst)
+        lnn_strips_f32(src, lds, rows, strips, dst)
     else:
-        lnn_strips_f64(src, lds, rows, vectors, strips, dst)
+        lnn_strips_f64(src, lds, rows, strips, dst)
 
 
 cdef inline void panel(int mr, int nv, int64_t kn, const real* a, const real* b, const real* start, bint add,

@@ -83,7 +83,7 @@ cdef void strips(const Product* p, const real* b, int64_t k, int64_t first, int6
     """Strips first .. first+count of k rows of op(b), one after the other."""
     cdef int64_t t, columns, whole = min(count, p.n // p.width - first) if p.b_col == 1 else 0
     if whole > 0:
-        bring(b + first * p.width, p.b_row, k, <int>(p.width // lanes(b)), <int>whole, out)
+        bring(b + first * p.width, p.b_row, k, <int>whole, out)
     for t in range(max(whole, 0), count):
         columns = min(p.width, p.n - (first + t) * p.width)
         strip(b + (first + t) * p.width * p.b_col, p.b_row, p.b_col, k, columns, whole_vectors(columns, lanes(b)),
@@ -104,12 +104,16 @@ cdef void take(const real* part, int rows, int64_t columns, bint add, real* c, i
 
 cdef void call_in(const Ahead* ahead, int64_t part, int64_t parts) noexcept nogil:
     """Part `part` of `parts` of the cache lines that will be wanted next."""
-    cdef int64_t row, at
+    cdef int64_t row
     cdef const char* place
+    cdef const char* end
     for row in range(ahead.rows * part // parts, ahead.rows * (part + 1) // parts):
         place = ahead.place + (row if ahead.off == NULL else ahead.off[row]) * ahead.step
-        for at in range(0, ahead.length, 64):
-            lnn_prefetch(place + at)
+        end = place + ahead.length
+        place -= <size_t>place % 64
+        while place < end:
+            lnn_prefetch(place)
+            place += 64
 
 
 cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* strip, const real* bias, bint add,

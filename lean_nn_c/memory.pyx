@@ -45,7 +45,7 @@ cdef extern from "numpy/arrayobject.h":
 cdef enum:
     SMALL = 65536           # bytes below which malloc is quicker
     PAGE = 4096
-    HUGE = 4194304          # bytes from which large pages pay
+    HUGE = 2097152          # bytes of a large page: blocks as large begin where one does
     PLACES = 256            # blocks that may wait
     FLOOR = 33554432        # bytes that may always wait
     WINDOW = 4096           # arrays over which a peak is looked for
@@ -108,6 +108,23 @@ cdef void trim() noexcept:
         drop(oldest())
 
 
+cdef void* fresh(size_t size) noexcept:
+    """A block from the system; a large one on large pages, which rows that lie far apart need to be found quickly."""
+    cdef size_t spare = HUGE if LNN_HUGE and size >= HUGE else 0
+    cdef char* start = <char*>mmap(NULL, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    cdef size_t before
+    if start == <char*>-1:
+        return NULL
+    if spare:
+        before = (HUGE - <size_t>start % HUGE) % HUGE
+        if before:
+            munmap(start, before)
+        munmap(start + before + size, spare - before)
+        start += before
+        madvise(start, size, LNN_HUGE)
+    return start
+
+
 cdef void* take(size_t size) noexcept:
     """A block of exactly `size` bytes (rounded before), recycled if one waits; NULL when there is no memory."""
     global waiting, alive_bytes, waiting_bytes
@@ -122,11 +139,9 @@ cdef void* take(size_t size) noexcept:
         waiting_bytes -= size
         table[found] = table[waiting]
     else:
-        start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        if start == <void*>-1:
+        start = fresh(size)
+        if start == NULL:
             return NULL
-        if LNN_HUGE and size >= HUGE:
-            madvise(start, size, LNN_HUGE)
     alive_bytes += size
     count(1 if found >= 0 else ANEW)
     trim()

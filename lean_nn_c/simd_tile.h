@@ -156,18 +156,15 @@ static __attribute__((noinline)) void LNN_NAME(lnn_turn)(const T *src, ptrdiff_t
         for (ptrdiff_t j = 0; j < cols; j++) dst[j * ldd + i] = src[i * lds + j];
 }
 
-/* Neighbouring strips of whole vectors, each brought together: dst[strip][i][j] = src[i*lds + strip*vectors*LANES + j].
+/* Neighbouring strips of LNN_FULL vectors, each brought together: dst[strip][i][j] = src[i*lds + strip*width + j].
  * Row by row, so that a far row's page is visited once for all of them. */
-static __attribute__((noinline)) void LNN_NAME(lnn_strips)(const T *src, ptrdiff_t lds, ptrdiff_t rows, int vectors,
-                                                           int strips, T *dst)
+static __attribute__((noinline)) void LNN_NAME(lnn_strips)(const T *src, ptrdiff_t lds, ptrdiff_t rows, int strips, T *dst)
 {
-    const ptrdiff_t width = (ptrdiff_t)vectors * LANES;
-    for (ptrdiff_t i = 0; i < rows; i++)
-        for (int s = 0; s < strips; s++) {
-            const T *from = src + i * lds + s * width;
-            T *to = dst + (s * rows + i) * width;
-            for (int v = 0; v < vectors; v++) *(VU *)(to + v * LANES) = *(const VU *)(from + v * LANES);
-        }
+    enum { WIDTH = LNN_FULL * LANES };
+    for (ptrdiff_t i = 0; i < rows; i++, src += lds, dst += WIDTH)
+        for (int s = 0; s < strips; s++)
+#pragma GCC unroll 4
+            for (int v = 0; v < WIDTH; v += LANES) *(VU *)(dst + s * rows * WIDTH + v) = *(const VU *)(src + s * WIDTH + v);
 }
 
 /* Lanes added pairwise, in a fixed order: halves, down to 16 bytes, whose lanes are few. */
