@@ -23,6 +23,7 @@ cdef struct Product:
     int64_t panels                          # scratch for a block's rows of op(a)
     bint as_dots
     bint packed                             # b is its strips, one after the other
+    bint turned                             # the factors have changed places, and c, one column, is one row
     const void* column_bias                 # one value per column, added to the finished sums, or NULL
     const lnn_tail* tail                    # what follows, or NULL
 

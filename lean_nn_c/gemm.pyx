@@ -9,7 +9,9 @@ another.
 A b that does not change can be packed beforehand (`pack`): the same strips, block after block, for as many products as come.
 
 Few rows: b is read where it lies (the tile of simd_tile.h), once. Few rows or columns with both factors running along
-k are dot products, and only a few columns are ever turned for it.
+k are dot products (_dots.pxd), and only a few columns are ever turned for it.
+
+Few terms: writing c is what costs, so a panel meets many strips and writes along its rows.
 
 k runs in blocks of about BLOCK; block sums are added in order: the bits depend on the shapes alone, not on threads.
 Error: |c^ - c| <= gamma_k |a| |b|. Temporary space: less than 0.5 MB per thread.
@@ -20,11 +22,12 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._dots cimport LONG_BLOCK, dot_rows
-from lean_nn_c._geometry cimport MAX_RANK, refuse
+from lean_nn_c._geometry cimport refuse
 from lean_nn_c._openmp cimport omp_get_thread_num
+from lean_nn_c._product cimport exchange, merge_rows, read_product, span
 from lean_nn_c._simd cimport (
-    LNN_LEAKY, LNN_PLAIN, LNN_RELU, LNN_ROWS, SPARE_LINE, aligned, bring, finish, lanes, lines, lnn_prefetch,
-    lnn_tail, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
+    LNN_FULL, LNN_LEAKY, LNN_PLAIN, LNN_RELU, LNN_ROWS, SPARE_LINE, aligned, bring, finish, lanes, lines,
+    lnn_prefetch, lnn_tail, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
 )
 from lean_nn_c._types cimport real
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
@@ -34,6 +37,8 @@ cdef enum:
     BLOCK = 256             # terms of a partial sum
     SHORT_BLOCK = 16        # the same where b is read in place: as many rows as the machine can follow
     STRIPS = 4              # strips packed at once: a cache line or more of each row
+    SLIM = 16               # up to so many terms writing c is what costs, and
+    SLIM_STRIPS = 64        # so many strips are packed at once: c is written along its rows
     MAX_TILE = 128          # columns of the widest tile
     THIN = 8                # fewer rows or columns than this may be dot products
     DOTS = 12               # columns of dot products that a thread takes at least
@@ -136,6 +141,30 @@ cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* st
             take(<const real*>&part[0], mr, columns, add, c + first * ldc, ldc)
 
 
+cdef int64_t strips_at_once(const Product* p) noexcept nogil:
+    return SLIM_STRIPS if p.k <= SLIM else STRIPS
+
+
+cdef void slim_product(const Product* p, int64_t m0, int64_t m1, const real* panels, const real* packed, const real* bias,
+                       real* c, int64_t first, int64_t count) noexcept nogil:
+    """Few terms: one panel after the other meets all strips, so that c is written along its rows."""
+    cdef Panels rows = panels_of(m1 - m0)
+    cdef Ahead ahead
+    cdef int64_t i, t, m, whole = min(count, p.n // p.width - first)
+    cdef const real* start = NULL
+    ahead.rows = 0
+    for i in range(rows.count):
+        m = first_row(&rows, i)
+        if bias != NULL:
+            start = bias + m0 + m
+        for t in range(whole):
+            panel(rows_in(&rows, i), LNN_FULL, p.k, panels + i * p.k * LNN_ROWS, packed + t * p.k * p.width, start, False,
+                  c + (m0 + m) * p.n + (first + t) * p.width, p.n)
+    if whole < count:
+        strip_product(m1 - m0, p.k, panels, packed + whole * p.k * p.width, bias + m0 if bias != NULL else NULL, False,
+                      c + m0 * p.n + (first + whole) * p.width, p.n, p.n - (first + whole) * p.width, &ahead)
+
+
 cdef void many_rows(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t m0, int64_t m1,
                     int64_t first, int64_t stop, real* scratch) noexcept nogil:
     """Rows m0..m1, strips first..stop of one product."""
@@ -152,13 +181,16 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
         rows = b + k * p.b_row
         t = first
         while t < stop:
-            count = min(<int64_t>STRIPS, stop - t)
+            count = min(strips_at_once(p), stop - t)
             if p.packed:
                 ready = b + strip_at(p, k, terms, t)
             else:
                 strips(p, rows, terms, t, count, packed)
                 ready = packed
             t += count
+            if p.k <= SLIM:
+                slim_product(p, m0, m1, <const real*>scratch, ready, bias, c, t - count, count)
+                continue
             for i in range(count):
                 ahead.rows = 0
                 if p.b_col == 1 and t < stop and not p.packed:
@@ -209,7 +241,7 @@ def pack(bint wide, int64_t rows, int64_t n, int64_t k, bint ta, bint tb):
     cdef Plan plan
     cdef int item = 8 if wide else 4
     read_product(&plan.p, rows, n, k, ta, tb, (), (), ())
-    if rows < FEW or is_dots(&plan.p) or n == 0 or k == 0:
+    if rows < FEW or is_dots(&plan.p) or n < 2 or k == 0:
         return None
     if wide:
         set_blocks(&plan.p, <double>0)
@@ -301,11 +333,14 @@ cdef void end_rows(const Product* p, real* c, int64_t m0, int64_t m1, int64_t fi
     """What follows the sums c[m0:m1, first:stop], which are still in the cache."""
     cdef lnn_tail bias
     cdef real* row
-    cdef int64_t m
+    cdef int64_t m, i
     bias.adds, bias.act, bias.slope = True, LNN_PLAIN, 0
     for m in range(m0, m1):
         row = c + m * p.n + first
-        if p.column_bias != NULL:
+        if p.column_bias != NULL and p.turned:
+            for i in range(stop - first):
+                row[i] += (<const real*>p.column_bias)[0]
+        elif p.column_bias != NULL:
             bias.other = <size_t>(<const real*>p.column_bias + first) - <size_t>row
             finish(&bias, row, stop - first)
         finish(p.tail, row, stop - first)
@@ -339,7 +374,7 @@ cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows
 
 cdef int multiply(Product* p, const real* a, const real* b, const real* bias, real* c) noexcept nogil:
     """c = op(a) @ op(b) + bias; the status is 1 when there was no memory."""
-    p.packed = False
+    p.packed = p.turned = False
     return multiply_packed(p, a, b, bias, c)
 
 
@@ -360,7 +395,7 @@ cdef int multiply_packed(Product* p, const real* a, const real* b, const real* b
                    (p.n + p.width - 1) // p.width, 64, threads)
     units = p.batch * s.m * s.t
     p.panels = panels_size((p.m + s.m - 1) // s.m, min(p.k, <int64_t>BLOCK))
-    scratch_size = p.panels + STRIPS * min(p.k, <int64_t>BLOCK) * p.width
+    scratch_size = p.panels + strips_at_once(p) * min(p.k, <int64_t>BLOCK) * p.width
     if p.as_dots or p.m < FEW:
         scratch_size = max(THIN * min(p.k, <int64_t>LONG_BLOCK), <int64_t>SHORT_BLOCK * p.width)
     scratch_size = whole_lines(scratch_size)
@@ -376,50 +411,6 @@ cdef int multiply_packed(Product* p, const real* a, const real* b, const real* b
             unit(p, a, b, bias, c, i, s.m, s.t, scratch + omp_get_thread_num() * scratch_size)
     give_scratch(memory)
     return 0
-
-
-cdef double span(const Product* p, bint left) noexcept nogil:
-    """Values from the first to the last that the product reads of one operand."""
-    cdef double last = <double>(p.m if left else p.n) * p.k
-    cdef int i
-    for i in range(p.rank):
-        last += <double>(p.size[i] - 1) * (p.a_step[i] if left else p.b_step[i])
-    return last
-
-
-cdef int read_product(Product* p, int64_t m, int64_t n, int64_t k, bint ta, bint tb, tuple batch, tuple a_step,
-                      tuple b_step) except -1:
-    cdef int i
-    cdef double total = 1
-    if len(batch) > MAX_RANK or not len(batch) == len(a_step) == len(b_step) or m < 0 or n < 0 or k < 0:
-        refuse("batch tuples differ in length, or a size is negative")
-    p.m, p.n, p.k, p.rank, p.batch = m, n, k, <int>len(batch), 1
-    p.a_row, p.a_col = 1 if ta else k, m if ta else 1
-    p.b_row, p.b_col, p.packed = 1 if tb else n, k if tb else 1, False
-    for i in range(p.rank):
-        p.size[i], p.a_step[i], p.b_step[i], p.bias_step[i] = batch[i], a_step[i], b_step[i], 0
-        if p.size[i] < 0 or p.a_step[i] < 0 or p.b_step[i] < 0:
-            refuse("a batch size or stride is negative")
-        total *= p.size[i]
-        if total > 4e18:
-            refuse("sizes overflow")
-        p.batch *= p.size[i]
-    return 0
-
-
-cdef void merge_rows(Product* p, bint ta) noexcept nogil:
-    """One b for a dense batch of row-major a is one taller product."""
-    cdef int i
-    cdef int64_t dense = p.m * p.k
-    if ta:
-        return
-    for i in range(p.rank - 1, -1, -1):
-        if p.size[i] != 1 and (p.b_step[i] != 0 or p.a_step[i] != dense):
-            return
-        dense *= p.size[i]
-    p.m *= p.batch
-    p.batch = 1
-    p.rank = 0
 
 
 # --- as a step ---
@@ -439,7 +430,7 @@ cdef int run(const void* plan, char** at, real unused) noexcept nogil:
     if p.k == 0:
         memset(at[out], 0, (<const Plan*>plan).results * sizeof(real))
         end_rows(&p, <real*>at[out], 0, (<const Plan*>plan).results // p.n, 0, p.n)
-    elif multiply_packed(&p, <const real*>at[0], <const real*>at[1], <const real*>NULL, <real*>at[out]):
+    elif multiply_packed(&p, <const real*>at[p.turned], <const real*>at[not p.turned], <const real*>NULL, <real*>at[out]):
         return STEP_NO_MEMORY
     return STEP_DONE
 
@@ -478,6 +469,8 @@ def step(
             refuse("a packed factor is the same for the whole batch")
         b_size = pack(wide, plan.p.m, n, k, ta, tb).sizes[1] // item
         plan.p.packed = True
+    elif n == 1 and ta:
+        exchange(&plan.p)
     arrays = [a_size, b_size, *([n] if bias else []), *([plan.results] if other else []), plan.results]
     return make_step("matmul", run_f64 if wide else run_f32, &plan, sizeof(plan), tuple([item * size for size in arrays]), 1, None,
                      k > 0 and plan.results > 0)

@@ -64,6 +64,8 @@ def test_product(m, n, k, ta, tb, dtype):
         (1, 29, 1030),
         (31, 1, 1030),
         (8, 8, 1),
+        (13, 1101, 3),  # few terms: more strips than go together, a part of one at the end
+        (200, 1031, 16),
     ],
 )
 def test_edges_of_blocks(size, ta, tb, dtype):
@@ -89,16 +91,17 @@ def test_whole_numbers_are_exact():
 )
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
-def test_batches_broadcast(shapes, ta, tb):
+@pytest.mark.parametrize("n", [4, 1])
+def test_batches_broadcast(shapes, ta, tb, n):
     rng = np.random.default_rng(3)
     a = rng.standard_normal((*shapes[0], *((7, 5) if ta else (5, 7))))
-    b = rng.standard_normal((*shapes[1], *((4, 7) if tb else (7, 4))))
+    b = rng.standard_normal((*shapes[1], *((n, 7) if tb else (7, n))))
     check(a, b, ta, tb)
 
 
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
-@pytest.mark.parametrize("size", [(2, 400, 300), (200, 210, 300), (400, 3, 300)])
+@pytest.mark.parametrize("size", [(2, 400, 300), (200, 210, 300), (400, 3, 300), (400, 1, 300), (300, 900, 5)])
 def test_same_bits_for_any_number_of_threads(size, ta, tb):
     m, n, k = size
     rng = np.random.default_rng(5)

@@ -132,6 +132,8 @@ def test_what_is_not_finite_is_found_behind_an_activation():
 PRODUCTS = {
     "dots": (1, 70, 3000, False, True), "one-column": (40, 1, 50, False, False), "few": (4, 50, 60, False, False),
     "many": (50, 70, 600, False, True), "turned": (33, 40, 20, True, False), "no-terms": (3, 5, 0, False, True),
+    "turned-column": (33, 1, 40, True, False), "turned-column-no-terms": (9, 1, 0, True, True),
+    "few-terms": (20, 600, 5, False, False),
 }  # fmt: skip
 
 

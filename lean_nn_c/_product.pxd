@@ -1,0 +1,60 @@
+"""The sizes of a matrix product, checked, and the shapes in which it is quicker."""
+
+from libc.stdint cimport int64_t
+
+from lean_nn_c._geometry cimport MAX_RANK, refuse
+from lean_nn_c.gemm cimport Product
+
+
+cdef inline double span(const Product* p, bint left) noexcept nogil:
+    """Values from the first to the last that the product reads of one operand."""
+    cdef double last = <double>(p.m if left else p.n) * p.k
+    cdef int i
+    for i in range(p.rank):
+        last += <double>(p.size[i] - 1) * (p.a_step[i] if left else p.b_step[i])
+    return last
+
+
+cdef inline int read_product(Product* p, int64_t m, int64_t n, int64_t k, bint ta, bint tb, tuple batch, tuple a_step,
+                             tuple b_step) except -1:
+    cdef int i
+    cdef double total = 1
+    if len(batch) > MAX_RANK or not len(batch) == len(a_step) == len(b_step) or m < 0 or n < 0 or k < 0:
+        refuse("batch tuples differ in length, or a size is negative")
+    p.m, p.n, p.k, p.rank, p.batch = m, n, k, <int>len(batch), 1
+    p.a_row, p.a_col = 1 if ta else k, m if ta else 1
+    p.b_row, p.b_col, p.packed, p.turned = 1 if tb else n, k if tb else 1, False, False
+    for i in range(p.rank):
+        p.size[i], p.a_step[i], p.b_step[i], p.bias_step[i] = batch[i], a_step[i], b_step[i], 0
+        if p.size[i] < 0 or p.a_step[i] < 0 or p.b_step[i] < 0:
+            refuse("a batch size or stride is negative")
+        total *= p.size[i]
+        if total > 4e18:
+            refuse("sizes overflow")
+        p.batch *= p.size[i]
+    return 0
+
+
+cdef inline void merge_rows(Product* p, bint ta) noexcept nogil:
+    """One b for a dense batch of row-major a is one taller product."""
+    cdef int i
+    cdef int64_t dense = p.m * p.k
+    if ta:
+        return
+    for i in range(p.rank - 1, -1, -1):
+        if p.size[i] != 1 and (p.b_step[i] != 0 or p.a_step[i] != dense):
+            return
+        dense *= p.size[i]
+    p.m *= p.batch
+    p.batch = 1
+    p.rank = 0
+
+
+cdef inline void exchange(Product* p) noexcept nogil:
+    """The turned product, c' = op(b)' op(a)': where c has one column, that is then a row in the same place."""
+    cdef int i
+    p.turned = True
+    p.m, p.n = p.n, p.m
+    p.a_row, p.a_col, p.b_row, p.b_col = p.b_col, p.b_row, p.a_col, p.a_row
+    for i in range(p.rank):
+        p.a_step[i], p.b_step[i] = p.b_step[i], p.a_step[i]
