@@ -3,8 +3,15 @@
 Arrays and tables as in ``pool.pyx``. A window's divisor is the product over the axes of a table: all cells inside
 the padded input (`PADDED`), the real ones (`REAL`), or one given number (`GIVEN`).
 
-Both directions gather: a thread owns what it writes, sums run in row-major order of the cells (of the windows), so
-the bits do not depend on the number of threads. With n terms in a sum, |ŷ − y| ≤ γₙ₊₂ · Σ|terms| / divisor.
+Both directions gather: a thread owns what it writes. The order of a sum depends on the geometry alone, not on threads
+nor on the machine, and ``kernels.cu`` follows it:
+
+* A plane that is one window is summed in 32 bytes' worth of interleaved parts, then part by part, then the rest.
+* Where the windows of the last axis are alike, a window of at most `LNN_ROWS` rows is summed column by column, then the
+  columns. So are the windows that hold a cell: a column of them that has one divisor is divided once.
+* All others are summed in row-major order.
+
+With n terms in a sum, |ŷ − y| ≤ γₙ₊₂ · Σ|terms| / divisor.
 """
 
 from cython.parallel cimport prange
@@ -12,8 +19,8 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
-    Axis, Band, Cover, CoverCursor, RowCursor, Windows, filled, list_rows, next_cover, next_row, planes_of, seek,
-    start_band, start_cover, start_rows, unused, whole,
+    Axis, Band, Cover, CoverCursor, RowCursor, Windows, filled, list_rows, next_cover, next_row, planes_of,
+    seek, start_band, start_cover, start_rows, unused, whole,
 )
 from lean_nn_c.step cimport STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
@@ -27,11 +34,15 @@ cdef extern from "pool_rows.h" nogil:
     bint lnn_spread_fits(const Axis*)
     float lnn_sum_all_f32(const float*, int64_t)
     double lnn_sum_all_f64(const double*, int64_t)
+    void lnn_average_each_f32(const float*, const Band*, int64_t, int64_t, float, const int64_t*, float*)
+    void lnn_average_each_f64(const double*, const Band*, int64_t, int64_t, double, const int64_t*, double*)
     void lnn_average_band_f32(const float*, const Band*, float, const int64_t*, float*)
     void lnn_average_band_f64(const double*, const Band*, double, const int64_t*, double*)
     ctypedef struct Phases "lnn_phases":
         pass
     void lnn_find_phases(const Axis*, Phases*)
+    float lnn_share_of_f32(const float*, const Cover*, const float*, const int64_t*, int64_t)
+    double lnn_share_of_f64(const double*, const Cover*, const double*, const int64_t*, int64_t)
     void lnn_spread_cover_f32(const float*, const Cover*, const Phases*, const float*, const int64_t*, float*)
     void lnn_spread_cover_f64(const double*, const Cover*, const Phases*, const double*, const int64_t*, double*)
 
@@ -61,6 +72,10 @@ cdef inline double outer_divisor(int64_t padded, int64_t count, Divisor by) noex
     return <double>max(1, count if by.kind == REAL else padded)
 
 
+cdef inline bint alike(const Axis* axis) noexcept nogil:
+    return axis.stride >= 1 and axis.outputs >= 2
+
+
 # --- forward -----------------------------------------------------------------------------------------------------
 
 
@@ -71,7 +86,7 @@ cdef void average_cells(
     int64_t p0, int64_t p1, Divisor by,
     real* y,                     # OUT: the output row
 ) noexcept nogil:
-    """Any geometry: row by row of the box, each output's cells in order."""
+    """Row by row of the box, each output's cells in order."""
     cdef const Axis* axis = &w.axis[w.rank - 1]
     cdef const int64_t* inner = inner_table(axis, by)
     cdef real outer = <real>outer_divisor(rows.divisor, rows.count, by)
@@ -92,6 +107,24 @@ cdef void average_cells(
         y[p] = y[p] / (outer * <real>(max(1, inner[p]) if inner != NULL else 1))
 
 
+cdef void average_band(
+    const real* x, Band* band, bint tiled, real outer, const int64_t* inner, real* y
+) noexcept nogil:
+    """Outputs of a band, column by column of their windows; without tiles its first row alone."""
+    if not tiled:
+        band.run = 1
+    if real is float:
+        if tiled:
+            lnn_average_band_f32(x, band, outer, inner, y)
+        else:
+            lnn_average_each_f32(x, band, band.p0, band.p1 - band.p0, outer, inner, y + band.p0)
+    else:
+        if tiled:
+            lnn_average_band_f64(x, band, outer, inner, y)
+        else:
+            lnn_average_each_f64(x, band, band.p0, band.p1 - band.p0, outer, inner, y + band.p0)
+
+
 cdef void average_rows(
     const real* x, const Windows* w, int64_t planes, bint tiled, int64_t row, int64_t end, int64_t p0, int64_t p1,
     Divisor by, real* y,
@@ -106,14 +139,11 @@ cdef void average_rows(
     while row < end:
         start_rows(&rows, w, row % w.out_rows)
         plane = x + row // w.out_rows * w.in_cells
-        if tiled and 0 < rows.left <= LNN_ROWS:
+        if alike(axis) and 0 < rows.left <= LNN_ROWS:
             outer = outer_divisor(rows.divisor, rows.count, by)
             start_band(&band, w, planes, row, end, p0, p1)
             band.rows, band.n_rows = offsets, list_rows(&rows, w, offsets, LNN_ROWS)
-            if real is float:
-                lnn_average_band_f32(plane, &band, <float>outer, inner_table(axis, by), y + row * axis.outputs)
-            else:
-                lnn_average_band_f64(plane, &band, outer, inner_table(axis, by), y + row * axis.outputs)
+            average_band(plane, &band, tiled, <real>outer, inner_table(axis, by), y + row * axis.outputs)
             row += band.run
         else:
             average_cells(plane, w, &rows, p0, p1, by, y + row * axis.outputs)
@@ -164,7 +194,7 @@ cdef void spread_cells(
     int64_t j0, int64_t j1, Divisor by,
     real* x_bar,                 # OUT: the input row
 ) noexcept nogil:
-    """Any geometry: output row by output row above the cell, each row's windows in order."""
+    """Output row by output row above the cell, each row's windows in order."""
     cdef const Axis* axis = &w.axis[w.rank - 1]
     cdef const int64_t* inner = inner_table(axis, by)
     cdef real outer, total
@@ -181,6 +211,23 @@ cdef void spread_cells(
                 p = seek(axis, j, p + 1)
             x_bar[j] = total
         next_cover(rows, w)
+
+
+cdef void spread_columns(
+    const real* y_bar, const Cover* cover, const real* outer, const int64_t* inner, real* x_bar
+) noexcept nogil:
+    """A row of a cover where `phases` are too many: cell by cell, the shares of its windows in order."""
+    cdef const Axis* axis = cover.axis
+    cdef int64_t j, p
+    for j in range(cover.j0, cover.j1):
+        x_bar[j] = 0
+        p = seek(axis, j, axis.low[j])
+        while cover.n_rows and p < axis.high[j]:
+            if real is float:
+                x_bar[j] += lnn_share_of_f32(y_bar, cover, outer, inner, p)
+            else:
+                x_bar[j] += lnn_share_of_f64(y_bar, cover, outer, inner, p)
+            p = seek(axis, j, p + 1)
 
 
 cdef bint list_cover(
@@ -231,17 +278,20 @@ cdef void spread_alike(
     cdef real* to = x_bar + row * axis.size
     cdef int64_t t, c
     start_cover(&rows, w, row % w.in_rows)
-    if phases != NULL and list_cover(&rows, w, by, cover, offsets, outer):
-        if real is float:
-            lnn_spread_cover_f32(plane, cover, phases, outer, inner, to + cover.j0)
-        else:
-            lnn_spread_cover_f64(plane, cover, phases, outer, inner, to + cover.j0)
-        return
-    for t in range(cover.run):
-        for c in range(cover.copies):
-            start_cover(&rows, w, row % w.in_rows)
-            spread_cells(
-                plane + t * cover.advance, w, &rows, cover.j0, cover.j1, by, to + t * cover.pitch + c * cover.copy)
+    if not (alike(axis) and list_cover(&rows, w, by, cover, offsets, outer)):
+        for t in range(cover.run):
+            for c in range(cover.copies):
+                start_cover(&rows, w, row % w.in_rows)
+                spread_cells(
+                    plane + t * cover.advance, w, &rows, cover.j0, cover.j1, by, to + t * cover.pitch + c * cover.copy)
+    elif phases == NULL:
+        for t in range(cover.run):
+            for c in range(cover.copies):
+                spread_columns(plane + t * cover.advance, cover, outer, inner, to + t * cover.pitch + c * cover.copy)
+    elif real is float:
+        lnn_spread_cover_f32(plane, cover, phases, outer, inner, to + cover.j0)
+    else:
+        lnn_spread_cover_f64(plane, cover, phases, outer, inner, to + cover.j0)
 
 
 cdef void spread_rows(

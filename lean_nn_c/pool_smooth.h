@@ -6,6 +6,9 @@
 #ifndef LNN_POOL_SMOOTH_H
 #define LNN_POOL_SMOOTH_H
 
+#if defined(__FMA__) || defined(__FP_FAST_FMAF)
+#define LNN_FUSED        /* exp and log bit by bit as kernels.cu has them */
+#endif
 #include "pool_rows.h"
 #include "vmath.h"
 

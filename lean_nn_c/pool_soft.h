@@ -45,7 +45,8 @@ LNN_INLINE T(lnn_v) T(lnn_soft_term)(T(lnn_v) v, T(lnn_v) top, real sharp, T(lnn
     return (T(lnn_v))((T(lnn_i))T(LNN_PICK)(v == top, one, e) & there);
 }
 
-/* What one tile does with its cells: top = their maximum; total += terms, sum += terms * t; x_bar += terms * sum. */
+/* What one tile does with its cells: top = their maximum; total += terms, sum += terms * t; x_bar += terms * sum, the
+ * taps backwards, for then a cell gets the shares of its windows in their order. */
 LNN_INLINE void T(lnn_soft_tile)(const int what, const real *x, const real *t, const lnn_band *b, int64_t p, int64_t n,
                                  int64_t stride, real beta, real *tops, real *totals, real *sums, real *x_bar) {
     const lnn_axis *a = b->axis;
@@ -54,7 +55,8 @@ LNN_INLINE void T(lnn_soft_tile)(const int what, const real *x, const real *t, c
     if (what == LNN_ADD) total = T(lnn_load)(totals);
     if (what != LNN_TOP) sum = T(lnn_load)(sums);
     for (int64_t r = 0; r < b->n_rows; r++)
-        for (int64_t j = 0; j < a->kernel; j++) {
+        for (int64_t i = 0; i < a->kernel; i++) {
+            const int64_t j = what == LNN_SHARE ? a->kernel - 1 - i : i;
             T(lnn_i) there;
             const T(lnn_v) v = sign * T(lnn_soft_cell)(x + b->rows[r], a, j, p, n, stride, &there);
             if (what == LNN_TOP) {

@@ -4,7 +4,7 @@
  * of phase f, the same in every period. So a row is made in two steps: the shares y_bar / divisor of its windows,
  * summed over the output rows above and with zeros around; then, phase by phase, sums of neighbouring shares. */
 
-/* Σ over the rows above, as far as they share one divisor / weight. */
+/* Σ over the rows above; divided once where they share one divisor. */
 LNN_INLINE T(lnn_v) T(lnn_share)(const real *y_bar, const lnn_cover *b, const real *outer, real weight) {
     T(lnn_v) sum = {0};
     if (b->even) {
@@ -15,10 +15,13 @@ LNN_INLINE T(lnn_v) T(lnn_share)(const real *y_bar, const lnn_cover *b, const re
     return sum;
 }
 
-LNN_INLINE real T(lnn_share_of)(const real *y_bar, const lnn_cover *b, const real *outer, const int64_t *inner,
-                                int64_t p) {
+static real T(lnn_share_of)(const real *y_bar, const lnn_cover *b, const real *outer, const int64_t *inner, int64_t p) {
     const real weight = T(lnn_weight)(inner, p);
     real sum = 0;
+    if (b->even) {
+        for (int64_t r = 0; r < b->n_rows; r++) sum += y_bar[b->rows[r] + p];
+        return sum / (outer[0] * weight);
+    }
     for (int64_t r = 0; r < b->n_rows; r++) sum += y_bar[b->rows[r] + p] / (outer[r] * weight);
     return sum;
 }
@@ -95,7 +98,8 @@ LNN_INLINE void T(lnn_spread_row)(const real *y_bar, const lnn_cover *b, const l
 }
 
 /* Windows of two cells side by side, all alike: every share is written twice, in each of the copies. In a row of
- * fewer than LANES windows idle lanes are written too, where the next row will overwrite them. */
+ * fewer than LANES windows idle lanes are written too, where the next row will overwrite them. A share of -0 is added
+ * to 0, as everywhere: bits do not depend on the way. */
 static void T(lnn_double_rows)(const real *y_bar, const lnn_cover *b, const real *outer, real weight, real *x_bar) {
     const int64_t n = (b->j1 - b->j0) / 2, last = n < LANES ? 0 : n - LANES, end = b->rows[b->n_rows - 1] + LANES;
     for (int64_t t = 0; t < b->run; t++) {
@@ -103,14 +107,14 @@ static void T(lnn_double_rows)(const real *y_bar, const lnn_cover *b, const real
         if (n >= LANES || (b->ordered && t * b->advance + end <= b->after && used + 2 * LANES <= b->room)) {
             for (int64_t i = 0; i < n; i += LANES) {
                 const int64_t q = i < last ? i : last;
-                const T(lnn_v) v = T(lnn_share)(y_bar + q, b, outer, weight);
+                const T(lnn_v) v = T(lnn_share)(y_bar + q, b, outer, weight) + 0;
                 for (int64_t c = 0; c < b->copies; c++) T(lnn_zip)(v, v, x_bar + c * b->copy + 2 * q);
             }
         } else {
             for (int64_t i = 0; i < n; i++) {
                 real v = 0;
                 for (int64_t r = 0; r < b->n_rows; r++) v += y_bar[b->rows[r] + i];
-                v /= outer[0] * weight;
+                v = v / (outer[0] * weight) + 0;
                 for (int64_t c = 0; c < b->copies; c++) x_bar[c * b->copy + 2 * i] = x_bar[c * b->copy + 2 * i + 1] = v;
             }
         }

@@ -67,19 +67,26 @@ LNN_INLINE T(lnn_v) T(lnn_sum_masked)(const real *x, const lnn_band *b, int64_t 
     return T(lnn_sorted)(sum, stride);
 }
 
+/* Outputs p to p + n of the band's first row, one by one. */
+static __attribute__((noinline)) void T(lnn_average_each)(const real *x, const lnn_band *b, int64_t p, int64_t n,
+                                                          real outer, const int64_t *inner, real *y) {
+    const lnn_axis *a = b->axis;
+    for (int64_t l = 0; l < n; l++) {
+        real sum = 0;
+        for (int64_t j = 0; j < a->count[p + l]; j++) {
+            real column = 0;
+            for (int64_t r = 0; r < b->n_rows; r++) column += x[b->rows[r] + a->first[p + l] + j * a->step];
+            sum += column;
+        }
+        y[l] = sum / (outer * T(lnn_weight)(inner, p + l));
+    }
+}
+
 static __attribute__((noinline)) void T(lnn_sum_edge)(const real *x, const lnn_band *b, int64_t t, int64_t p,
                                                       int64_t n, real outer, const int64_t *inner, real *y) {
     const lnn_axis *a = b->axis;
     if (n < LANES || !T(lnn_readable)(b, t, p)) {
-        for (int64_t l = 0; l < n; l++) {
-            real sum = 0;
-            for (int64_t j = 0; j < a->count[p + l]; j++) {
-                real column = 0;
-                for (int64_t r = 0; r < b->n_rows; r++) column += x[b->rows[r] + a->first[p + l] + j * a->step];
-                sum += column;
-            }
-            y[l] = sum / (outer * T(lnn_weight)(inner, p + l));
-        }
+        T(lnn_average_each)(x, b, p, n, outer, inner, y);
         return;
     }
     const T(lnn_v) sum = a->stride == 1   ? T(lnn_sum_masked)(x, b, p, 1)
@@ -134,13 +141,18 @@ static void T(lnn_average_band)(const real *x, const lnn_band *b, real outer, co
     if (c.run < b->run || c.high - c.low < c.count) T(lnn_sum_edges)(x, b, &c, outer, inner, y);
 }
 
-/* Σ x[0:n] in LANES partial sums, which are then added in their order: the bits depend on n alone. */
+/* Σ x[0:n] in 32 bytes of partial sums, which are then added in their order: the bits depend on n alone. */
 static real T(lnn_sum_all)(const real *x, int64_t n) {
-    T(lnn_v) sum = {0};
+    enum { PARTS = 32 / sizeof(real) };
+    typedef real parts __attribute__((vector_size(32)));
+    parts sum = {0}, next;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) sum += T(lnn_load)(x + i);
+    for (; i + PARTS <= n; i += PARTS) {
+        memcpy(&next, x + i, sizeof next);
+        sum += next;
+    }
     real total = 0;
-    for (int l = 0; l < LANES; l++) total += sum[l];
+    for (int l = 0; l < PARTS; l++) total += sum[l];
     for (; i < n; i++) total += x[i];
     return total;
 }

@@ -2,66 +2,72 @@
 
 #define MAGIC ((real)((bits)3 << (DIGITS - 1)))
 #define LOG2E ((real)1.44269504088896340736)
+#define INFINITE V(from_bits)((bits)(2 * BIAS + 1) << DIGITS)
+#define NO_NUMBER V(from_bits)((bits)(4 * BIAS + 3) << (DIGITS - 1))
 
 /* 2ⁿ for a whole n in the range of normal numbers */
-static inline real V(pow2)(real n) {
+LNN_MATH real V(pow2)(real n) {
     return V(from_bits)((V(bits)(n + MAGIC) << DIGITS) + ((bits)BIAS << DIGITS));
 }
 
-static inline real V(vexp)(real x) {
+LNN_MATH real V(vexp)(real x) {
     real c = x < EXP_MIN ? EXP_MIN : x;
     c = c > EXP_MAX ? EXP_MAX : c;
-    real n = (c * LOG2E + MAGIC) - MAGIC;
-    real high = c - n * LN2_HI, r = high - n * LN2_LO, lost = (high - r) - n * LN2_LO;
-    real half = (n * (real)0.5 + MAGIC) - MAGIC;
-    real e = 1 + (r + (r * r * V(exp_tail)(r) + lost));
+    real n = V(fma)(c, LOG2E, MAGIC) - MAGIC;
+    real high = V(fma)(-n, LN2_HI, c), r = V(fma)(-n, LN2_LO, high), lost = V(fma)(-n, LN2_LO, high - r);
+    real half = V(fma)(n, (real)0.5, MAGIC) - MAGIC;
+    real square = r * r, tail = V(exp_tail)(r);
+    real e = 1 + (r + V(fma)(square, tail, lost));
     return (e * V(pow2)(half)) * V(pow2)(n - half);
 }
 
 /* exp of what is not positive, in two thirds of the instructions: 2ⁿ as one factor, lifted so that it is a normal number */
-static inline real V(vexp_down)(real x) {
+LNN_MATH real V(vexp_down)(real x) {
     real c = x < EXP_MIN ? EXP_MIN : x;
-    real k = c * LOG2E + MAGIC, n = k - MAGIC;
-    real r = (c - n * LN2_HI) - n * LN2_LO, e = 1 + (r + r * r * V(exp_tail)(r));
+    real k = V(fma)(c, LOG2E, MAGIC), n = k - MAGIC;
+    real high = V(fma)(-n, LN2_HI, c), r = V(fma)(-n, LN2_LO, high), square = r * r, tail = V(exp_tail)(r);
+    real e = 1 + V(fma)(square, tail, r);
     return e * V(from_bits)((V(bits)(k) << DIGITS) + ((bits)(BIAS + LIFT) << DIGITS)) * V(from_bits)((bits)(BIAS - LIFT) << DIGITS);
 }
 
 /* 2ⁿ·(e^r − 1) + (2ⁿ − 1), halved inside so that 2ⁿ⁻¹ is finite wherever the result is */
-static inline real V(vexpm1)(real x) {
+LNN_MATH real V(vexpm1)(real x) {
     real c = x < EXPM1_MIN ? EXPM1_MIN : x;
     c = c > EXP_MAX ? EXP_MAX : c;
-    real n = (c * LOG2E + MAGIC) - MAGIC;
-    real high = c - n * LN2_HI, r = high - n * LN2_LO, lost = (high - r) - n * LN2_LO;
-    real s = V(pow2)(n - 1), e = r + (r * r * V(exp_tail)(r) + lost);
-    real y = 2 * (s * e + (s - (real)0.5));
+    real n = V(fma)(c, LOG2E, MAGIC) - MAGIC;
+    real high = V(fma)(-n, LN2_HI, c), r = V(fma)(-n, LN2_LO, high), lost = V(fma)(-n, LN2_LO, high - r);
+    real s = V(pow2)(n - 1), square = r * r, tail = V(exp_tail)(r);
+    real e = r + V(fma)(square, tail, lost);
+    real y = 2 * V(fma)(s, e, s - (real)0.5);
     y = n == 0 ? e : y;
     return x == 0 ? x : y;
 }
 
-static inline real V(vlog)(real x) {
+LNN_MATH real V(vlog)(real x) {
     const bits low = V(bits)((real)0.70710678118654752440), field = ((bits)1 << DIGITS) - 1;
     const int lift = x < TINY; /* a denormal is brought into the normal range first */
     bits i = V(bits)(lift ? x * (real)((bits)1 << DIGITS) : x) - low + ((bits)BIAS << DIGITS);
     real e = V(exponent)(i) - (lift ? (real)DIGITS : (real)0);
     real f = V(from_bits)((i & field) + low) - 1, s = f / (2 + f), h = (real)0.5 * f * f;
     /* log(1 + f) = 2·artanh(s), arranged so that the leading term is f itself */
-    real y = (e * LN2_LO - (h - s * (h + 2 * V(log_tail)(s * s)))) + f;
-    y = y + e * LN2_HI;
-    y = x == 0 ? -(real)INFINITY : y;
-    y = x < 0 ? (real)NAN : y;
-    return x < (real)INFINITY ? y : x; /* infinity and NaN are their own logarithms */
+    real tail = V(log_tail)(s * s), inner = V(fma)((real)2, tail, h), outer = V(fma)(-s, inner, h);
+    real y = V(fma)(e, LN2_LO, -outer) + f;
+    y = V(fma)(e, LN2_HI, y);
+    y = x == 0 ? -INFINITE : y;
+    y = x < 0 ? NO_NUMBER : y;
+    return x < INFINITE ? y : x; /* infinity and NaN are their own logarithms */
 }
 
 /* log(u) for u = 1 + x, and what the rounding of u lost */
-static inline real V(vlog1p)(real x) {
+LNN_MATH real V(vlog1p)(real x) {
     real u = 1 + x, lost = x - (u - 1), y = V(vlog)(u);
     real z = y + lost / u;
-    z = (u > 0 && u < (real)INFINITY) ? z : y;
+    z = (u > 0 && u < INFINITE) ? z : y;
     return x == 0 ? x : z;
 }
 
 /* e/(e + 2) with e = exp(2|x|) − 1: no cancellation near 0 */
-static inline real V(vtanh)(real x) {
+LNN_MATH real V(vtanh)(real x) {
     real a = x < 0 ? -x : x;
     real e = V(vexpm1)(2 * (a > TANH_MAX ? TANH_MAX : a));
     real y = e / (e + 2);
@@ -70,13 +76,15 @@ static inline real V(vtanh)(real x) {
 }
 
 /* exp of a negative number only: no overflow, and a small result keeps its relative accuracy */
-static inline real V(vsigmoid)(real x) {
+LNN_MATH real V(vsigmoid)(real x) {
     real e = V(vexp_down)(x < 0 ? x : -x);
     return (x < 0 ? e : 1) / (1 + e);
 }
 
 #undef MAGIC
 #undef LOG2E
+#undef INFINITE
+#undef NO_NUMBER
 #undef real
 #undef bits
 #undef V

@@ -317,7 +317,8 @@ class Module:
             yield from part._state_under(_joined(path, name))
 
     def state_dict(self) -> dict[str, Array]:
-        """Parameters and buffers by name: the arrays themselves, so copy what must outlive the next step.
+        """Parameters and buffers by name: the arrays themselves, so copy what must outlive the next step; copies of those
+        that lie on a device.
 
         Examples
         --------
@@ -325,7 +326,7 @@ class Module:
         >>> {name: array.shape for name, array in nn.Linear(3, 2).state_dict().items()}
         {'weight': (2, 3), 'bias': (2,)}
         """
-        return {name: tensor.numpy() for name, tensor in self._state()}
+        return {name: tensor.detach().cpu().numpy() for name, tensor in self._state()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> LoadedKeys:
         """Copy arrays into the parameters and buffers of their names. All or nothing: an error changes nothing.

@@ -29,7 +29,10 @@ Path = str | os.PathLike[str]
 def write(path: Path, model: Module, optimizer: Optimizer, best: dict[str, Array], told: dict[str, Any]) -> None:
     """Write everything to `path`, whose suffix chooses the format."""
     saved = optimizer.state_dict()
-    slots = {f"optimizer.{i}.{name}": t.numpy() for i, own in saved["state"].items() for name, t in own.items() if name != "step"}
+    slots = {
+        f"optimizer.{i}.{name}": t.cpu().numpy()
+        for i, own in saved["state"].items() for name, t in own.items() if name != "step"
+    }  # fmt: skip
     steps = {str(i): own["step"] for i, own in saved["state"].items()}
     arrays = {**_under("model", model.state_dict()), **slots, **_under("best", best)}
     text = json.dumps({**told, "optimizer": {"steps": steps, "param_groups": saved["param_groups"]}})

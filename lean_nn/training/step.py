@@ -4,6 +4,8 @@ A step is written once, as a function ``(params, buffers, state, x, y, rates, se
 Compiled, it is a program that keeps the arrays of model and optimiser in place; eagerly, its results are copied there. The
 program is made with the passes that keep every bit, so both ways give the same bits. Each shape of a batch has its own
 program over the same arrays: a smaller last batch is what it is, without padding, so its statistics are right.
+
+Batches come from host memory and are moved to where the model lies; losses and outputs come back.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 from lean_nn import functional as F
 from lean_nn import tree
 from lean_nn.convert import as_array
+from lean_nn.device import CPU, Device, device_of, move, to_host
 from lean_nn.graph import compile
 from lean_nn.graph.passes import EXACT
 from lean_nn.graph.trace import trace
@@ -54,6 +57,15 @@ def checked(x: Any, model: Module, op: str) -> Array:
         raise TypeError(f"{op}: inputs in the model's dtype {wanted}; got {array.dtype}; convert them with .astype, or the "
                         f"model with .to")  # fmt: skip
     return array
+
+
+def _device(model: Module) -> Device:
+    return next((device_of(p.data) for p in model.parameters()), CPU)
+
+
+def _placed(arrays: Any, device: Device) -> Any:
+    """A tree of host arrays on `device`."""
+    return arrays if device == CPU else tree.transform(lambda array: move(array, device), arrays)
 
 
 def _plain(tensors: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +118,7 @@ class TrainingStep:
         shared = optimizer.shared_state()
         self.state = {"step": shared["step"], "slots": shared["slots"]}
         self.settings = self._settings()
-        self.seeds, self.counters = 0, list[Any]()
+        self.seeds, self.counters, self.device = 0, list[Any](), _device(model)
         self._programs: dict[Any, Any] = {}
 
     def _trained(self, own: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +158,7 @@ class TrainingStep:
         with _Mode(self.model, True):
             if not self._programs:
                 self._survey(x)
-            examples = (self.params, self.buffers, self.state, x, y, self._rates(), self._seeds(0))
+            examples = (self.params, self.buffers, self.state, *self._varying(x, y, 0))
             program = compile(self._step, *examples, inplace=(0, 1, 2), passes=EXACT) if self.compiled else None
         self._programs[key] = program
 
@@ -159,8 +171,9 @@ class TrainingStep:
     def _rates(self) -> list[Any]:
         return [np.array(float(group["lr"])) for group in self.optimizer.param_groups]
 
-    def _seeds(self, seed: int) -> Array:
-        return dropout_seeds(seed, self.seeds)
+    def _varying(self, x: Array, y: Array, seed: int) -> Any:
+        """What a step is given besides its state."""
+        return _placed((x, y, self._rates(), dropout_seeds(seed, self.seeds)), self.device)
 
     def __call__(self, x: Array, y: Array, seed: int) -> tuple[float, Array | None]:
         """Take one step; gives the loss before it and the outputs."""
@@ -169,18 +182,18 @@ class TrainingStep:
             raise ValueError(f"fit: a compiled step has the optimiser's settings as it began, {self.settings}; "
                              f"got {self._settings()}; change rates only, or pass compiled=False")  # fmt: skip
         program = self._programs[x.shape, x.dtype, y.shape, y.dtype]
-        varying = (x, y, self._rates(), self._seeds(seed))
+        varying = self._varying(x, y, seed)
         value, output = _pair(program(*varying) if program is not None else self._eager(*varying))
         for counter in self.counters:
             counter.data[...] += 1
-        return float(value), output
+        return float(value), to_host(output)
 
     def _eager(self, *varying: Any) -> Any:
         x, y, rates, seeds = tree.transform(engine.wrap, varying)
         with _Mode(self.model, True):
             *new, value, output = self._step(self.params, self.buffers, self.state, x, y, rates, seeds)
         for old, fresh in zip(tree.leaves([self.params, self.buffers, self.state]), tree.leaves(new), strict=True):
-            np.copyto(old.data, fresh.data)
+            old.data[...] = fresh.data
         return value.data, None if output is None else output.data
 
     @property
@@ -204,6 +217,7 @@ class Evaluation:
     def __init__(self, model: Module, loss: Loss | None = None, compiled: bool = True) -> None:
         self.model, self.loss, self.compiled = model, loss, compiled
         self.call, self.params, self.buffers = pure(model)
+        self.device = _device(model)
         self._programs: dict[Any, Any] = {}
 
     def _run(self, params: Any, buffers: Any, x: Any, y: Any) -> Any:
@@ -211,7 +225,7 @@ class Evaluation:
         return output if self.loss is None else (output, self.loss(output, y))
 
     def __call__(self, x: Array, y: Array | None = None) -> tuple[Array, float | None]:
-        arguments = (_plain(self.params), _plain(self.buffers), x, y)
+        arguments = (_plain(self.params), _plain(self.buffers), *_placed((x, y), self.device))
         with _Mode(self.model, False):
             if self.compiled:
                 key = (x.shape, x.dtype, None if y is None else (y.shape, y.dtype))
@@ -219,10 +233,9 @@ class Evaluation:
                     self._programs[key] = compile(self._run, *arguments, passes=EXACT)
                 result = self._programs[key](*arguments)
             else:
-                targets = None if y is None else engine.wrap(y)
-                result = self._run(*arguments[:2], engine.wrap(x), targets)
+                result = self._run(*arguments[:2], *tree.transform(engine.wrap, arguments[2:]))
         output, value = _pair(result)
-        return output.numpy() if isinstance(output, Tensor) else output, None if value is None else float(value)
+        return to_host(output.data if isinstance(output, Tensor) else output), None if value is None else float(value)
 
 
 def scores(

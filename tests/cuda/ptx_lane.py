@@ -398,5 +398,5 @@ def compile_module(code: str, options: tuple[str, ...]) -> dict[str, Compiled]:
             f'extern "C" void lnn_run_{name}(void **a, unsigned grid, unsigned block, int order) '
             f"{{ lnn_launch(grid, block, order, [&] {{ ptx_{name}((const char *const *)a); }}); }}"
         )
-    flags = ["-frounding-math", *(flag for flag in source_lane.FLAGS if flag != "-O1"), "-O0"]
+    flags = ["-frounding-math", "-ffp-contract=off", *(flag for flag in source_lane.FLAGS if flag != "-O1"), "-O0"]
     return {name: Compiled(build("\n".join(parts), flags), name, signed[name]) for name in kernels}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 FOLDER: Path | None = None  # where libraries are kept, for one session of tests
-FLAGS = os.environ.get("LEAN_NN_CUDA_CXXFLAGS", "-O1").split()
+FLAGS = os.environ.get("LEAN_NN_CUDA_CXXFLAGS", "-O1 -ftls-model=initial-exec").split()
 
 # What CUDA has built in. max and min drop NaN, as CUDA's do.
 SHIM = r"""
@@ -34,14 +34,18 @@ LOOP = r"""
 static unsigned long long lnn_gcd(unsigned long long a, unsigned long long b) { return b ? lnn_gcd(b, a % b) : a; }
 template <class Thread> static void lnn_launch(unsigned grid, unsigned block, int order, Thread thread) {
     const unsigned long long all = (unsigned long long)grid * block;
-    unsigned long long by = 7919 % all;
+    unsigned long long by = 7919 % all, t = order == 2 ? 13 % all : 0;
     while (lnn_gcd(by, all) != 1) by++;
+    by = order == 0 ? 1 : order == 1 ? all - 1 : by % all;
+    if (order == 1) t = all - 1;
     gridDim = {grid, 1, 1};
     blockDim = {block, 1, 1};
     for (unsigned long long i = 0; i < all; i++) {
-        const unsigned long long t = order == 0 ? i : order == 1 ? all - 1 - i : (i * by + 13) % all;
-        blockIdx = {(unsigned)(t / block), 0, 0};
-        threadIdx = {(unsigned)(t % block), 0, 0};
+        const unsigned number = (unsigned)(t / block);
+        blockIdx = {number, 0, 0};
+        threadIdx = {(unsigned)t - number * block, 0, 0};
+        t += by;
+        if (t >= all) t -= all;
         thread();
     }
 }
@@ -96,9 +100,14 @@ def build(text: str, flags: list[str]) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
-def scalar_types(options: tuple[str, ...]) -> dict[str, np.dtype]:
-    """The dtypes behind the names of ``kernels.cu``, for these options."""
-    defined = dict(option[2:].split("=") for option in options)
+def definitions(options: tuple[str, ...]) -> dict[str, str]:
+    """What ``-D`` defines; of the others g++ knows ``-fmad=false`` by another name."""
+    assert [option for option in options if not option.startswith("-D")] == ["-fmad=false"]
+    return dict(option[2:].split("=") for option in options if option.startswith("-D"))
+
+
+def scalar_types(defined: dict[str, str]) -> dict[str, np.dtype]:
+    """The dtypes behind the names of ``kernels.cu``, for these definitions."""
     return {
         "T": np.dtype(np.float64 if defined["LNN_T"] == "double" else np.float32),
         "I": np.dtype(np.int64 if defined["LNN_I"] == "wide" else np.int32),
@@ -111,10 +120,10 @@ SIGNATURE = re.compile(r'extern "C" __global__ void (\w+)\s*\(([^)]*)\)')
 
 def signatures(code: str, options: tuple[str, ...]) -> dict[str, list[Parameter]]:
     """The parameters of every kernel, read from the preprocessed text."""
-    command = ["g++", "-E", "-P", "-x", "c++", "-D__global__=__global__", *options, "-"]
+    defined = definitions(options)
+    command = ["g++", "-E", "-P", "-x", "c++", "-D__global__=__global__", *(f"-D{n}={v}" for n, v in defined.items()), "-"]
     text = subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
-    types = scalar_types(options)
-    rank = int(dict(option[2:].split("=") for option in options)["LNN_D"])
+    types, rank = scalar_types(defined), int(defined["LNN_D"])
     found = {}
     for name, inside in SIGNATURE.findall(text):
         parameters = []
@@ -145,5 +154,6 @@ def compile_module(code: str, options: tuple[str, ...]) -> dict[str, Compiled]:
             f'extern "C" void lnn_run_{name}(void **a, unsigned grid, unsigned block, int order) '
             f"{{ lnn_launch(grid, block, order, [&] {{ {name}({arguments}); }}); }}"
         )
-    library = build("\n".join([SHIM, code, LOOP, *runners]), [*FLAGS, *options])
+    flags = [*FLAGS, "-ffp-contract=off", *(f"-D{name}={value}" for name, value in definitions(options).items())]
+    library = build("\n".join([SHIM, code, LOOP, *runners]), flags)
     return {name: Compiled(library, name, parameters) for name, parameters in found.items()}

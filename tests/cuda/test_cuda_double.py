@@ -36,7 +36,7 @@ def kernels() -> Any:
     import source_lane
     from cupy_double import RawKernel
 
-    options = ("-DLNN_T=float", "-DLNN_D=1", "-DLNN_I=int")
+    options = ("-DLNN_T=float", "-DLNN_D=1", "-DLNN_I=int", "-fmad=false")
     compiled = source_lane.compile_module(TEXT, options)
     return {name: RawKernel(name, options, kernel) for name, kernel in compiled.items()}
 

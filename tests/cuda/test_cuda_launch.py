@@ -147,8 +147,8 @@ def test_modules_are_compiled_once_and_only_when_needed(launch: Any, monkeypatch
     ln.functional.max_pool1d(x, 2)
     ln.functional.avg_pool1d(x, 2)
     ln.functional.max_pool1d(x, 3)
-    assert compiled == [("-DLNN_T=float", "-DLNN_D=1", "-DLNN_I=int")]
-    assert launch.options(np.dtype("float64"), 3, True) == ("-DLNN_T=double", "-DLNN_D=3", "-DLNN_I=wide")
+    assert compiled == [("-DLNN_T=float", "-DLNN_D=1", "-DLNN_I=int", "-fmad=false")]
+    assert launch.options(np.dtype("float64"), 3, True) == ("-DLNN_T=double", "-DLNN_D=3", "-DLNN_I=wide", "-fmad=false")
 
 
 def test_empty_batches_launch_nothing(launch: Any) -> None:

@@ -8,25 +8,39 @@ from importlib import import_module
 import numpy as np
 import pytest
 from conftest import LANE
-from device_runs import KERNELS, Call, bitwise, compare
+from device_runs import KERNELS, Call, compare_all
 
 import lean_nn as ln
 from lean_nn.cases import Case, all_cases
 from lean_nn.ops import load_all
 
-CASES = [case for case in all_cases() if "large" not in case.tags and case.primitive != "to_device"]
+CASES = list(all_cases())
 if LANE == "ptx":  # what reaches no kernel of ours is lane A's alone
     CASES = [case for case in CASES if case.primitive in KERNELS]
+
+
+LARGE = [case for case in CASES if "large" in case.tags]
+
+
+def agree(case: Case, dtype: str, derivatives: bool) -> None:
+    call = Call(case, dtype)
+    with np.errstate(all="ignore"):
+        wanted, got = (call.on(lambda a, d=d: ln.from_numpy(a, d), derivatives) for d in ("cpu", "cuda"))
+    compare_all(call.prim, got, wanted)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_device_agrees_with_the_cpu(case: Case, dtype: str) -> None:
-    call = Call(case, dtype)
-    with np.errstate(all="ignore"):
-        wanted, got = call.on(ln.from_numpy), call.on(lambda a: ln.from_numpy(a, "cuda"))
-    for name in wanted:
-        compare(name, got[name], wanted[name], name == "value" and bitwise(call.prim))
+    """Of large cases the values, as in the CPU's matrix: their derivatives are other large cases."""
+    agree(case, dtype, "large" not in case.tags)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", LARGE, ids=str)
+def test_derivatives_of_large_cases(case: Case, dtype: str) -> None:
+    agree(case, dtype, True)
 
 
 def test_every_primitive_has_a_cuda_slot() -> None:

@@ -77,9 +77,10 @@ def test_an_error_is_the_compiler_s() -> None:
 
 
 def test_names_without_headers() -> None:
-    """NVRTC has no headers: the text must not lean on one."""
+    """NVRTC has no headers: the text must not lean on one, nor the compiler look for files."""
     code, _ = text_and_options("float", 1, False)
-    assert "#include" not in code and not re.search(r"\b(INFINITY|NAN|int64_t|size_t)\b", code)
+    assert '#include "' not in code and code.index("#ifdef __CUDACC_RTC__") < code.index("#else") < code.index("#include <")
+    assert not re.search(r"\b(INFINITY|NAN|int64_t|size_t)\b", code)
     with pytest.raises(AssertionError):
         nvrtc.compile_ptx("__device__ float x = INFINITY;", ())
 

@@ -179,6 +179,30 @@ def test_a_training_step_of_a_small_cnn_compiled() -> None:
     agree(results[1][1], results[0][1], 1e-3)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_fit_where_the_model_lies(compiled: bool, tmp_path: Any) -> None:
+    """Batches go to the model's device, losses and outputs come back; a checkpoint is taken up again there. Matrix products
+    and reductions are the library's, so weights agree within a few roundings a step."""
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((10, 1, 8, 8)).astype(np.float32), rng.integers(0, 3, 10)
+    results = []
+    for device in ("cpu", "cuda"):
+        ln.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(1, 3, 3, bias=False), nn.BatchNorm2d(3), nn.ReLU(), nn.AvgPool2d(2), nn.Dropout(0.2),
+                              nn.Flatten(), nn.Linear(27, 3))  # fmt: skip
+        model = model.cuda() if device == "cuda" else model
+        for epochs in (1, 3):  # three batches each, the last of two samples
+            history = ln.fit(model, (x, y), "cross_entropy", ln.optim.Adam(model.parameters(), lr=0.01), epochs=epochs,
+                             batch_size=4, metrics="accuracy", validation=(x, y), clip_norm=1.0, compiled=compiled,
+                             checkpoint=tmp_path / f"{device}.npz", progress=False)  # fmt: skip
+        assert {p.device for p in model.parameters()} == {str(place(x, device).device)}
+        results.append((history, model.state_dict(), ln.training.predict(model, x)))
+    (history, wanted, outputs), (other, got, others) = results
+    assert other["accuracy"] == history["accuracy"] and np.allclose(other["val_loss"], history["val_loss"], rtol=2e-6)
+    assert all(np.allclose(got[name], wanted[name], rtol=0, atol=2e-6) for name in wanted)
+    assert np.allclose(others, outputs, rtol=0, atol=1e-5)
+
+
 def test_running_statistics_are_updated_on_the_device() -> None:
     results = []
     for device in ("cpu", "cuda"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import LANE
-from device_runs import compare
+from device_runs import FUSED, compare
 
 import lean_nn as ln
 from lean_nn.ops import load_all
@@ -62,15 +64,52 @@ def test_few_values_many_ties(window: Window | Bins) -> None:
     assert got[0].tobytes() == wanted[0].tobytes()
 
 
+DIVISORS: list[dict[str, Any]] = [{}, {"count_include_pad": False}, {"divisor_override": 7}, {"divisor_override": -3}]
+
+
+def averages_agree(x: np.ndarray, window: Window | Bins, **by: Any) -> None:
+    """Both directions, bit by bit."""
+    wanted, got = both("avg_pool", [x], window=window, **by)
+    compare("average", got, wanted, True)
+    g = np.random.default_rng(11).standard_normal(wanted[0].shape).astype(x.dtype)
+    wanted, got = both("avg_pool_transpose", [g], spatial=x.shape[2:], window=window, **by)
+    compare("transpose", got, wanted, True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize(("include", "divisor"), [(True, None), (False, None), (True, 7), (True, -3)])
-def test_every_divisor(window: Window | Bins, include: bool, divisor: int | None) -> None:
-    x = np.random.default_rng(5).standard_normal((2, 2, 7, 8))
-    by = {"window": window, "count_include_pad": include, "divisor_override": divisor}
-    wanted, got = both("avg_pool", [x], **by)
-    compare("average", got, wanted, False)
-    wanted, got = both("avg_pool_transpose", [wanted[0]], spatial=(7, 8), **by)
-    compare("transpose", got, wanted, False)
+@pytest.mark.parametrize("by", DIVISORS, ids=str)
+def test_every_divisor(window: Window | Bins, by: dict[str, Any], dtype: str) -> None:
+    averages_agree(np.random.default_rng(5).standard_normal((2, 2, 7, 8)).astype(dtype), window, **by)
+
+
+SUMS: list[tuple[tuple[int, ...], Window | Bins]] = [
+    ((2100,), strided("p", 1, 3, 1, 1)),  # more cells than the CPU takes at a time
+    ((2100,), strided("p", 1, 1200, 7, 5)),  # wider than its tiles
+    ((900,), strided("p", 1, 80, 70)), ((900,), strided("p", 1, 9, 160, 3)),  # further apart than its phases
+    ((5,), strided("p", 1, 3, 1, 1)),  # shorter than a register
+    ((13, 37), strided("p", 2, 2)), ((13, 37), strided("p", 2, 3, 2, 1)), ((13, 37), strided("p", 2, (5, 4), (1, 3), 2, (2, 1))),
+    ((270, 7), strided("p", 2, (255, 2), 1)), ((270, 7), strided("p", 2, (257, 2), 1)),  # a box of too many rows
+    ((13, 11), Bins((1, 1))), ((3, 5, 7), Bins((1, 1, 1))), ((13, 37), strided("p", 2, (13, 37), 1)),  # one window
+    ((8, 36), Bins((4, 18))), ((9, 37), Bins((5, 18))), ((9, 4), Bins((2, 9))),  # bins alike, and not
+    ((6, 5, 19), strided("p", 3, 3, 2, 1)), ((6, 5, 19), strided("p", 3, (4, 3, 2), 1, 1, (1, 2, 3))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("spatial", "window"), SUMS, ids=str)
+def test_sums_in_the_cpu_s_order(spatial: tuple[int, ...], window: Window | Bins, dtype: str) -> None:
+    x = np.random.default_rng(12).standard_normal((2, 1, *spatial)).astype(dtype)
+    for by in DIVISORS[:2]:
+        averages_agree(x, window, **by)
+    smooth_agree(x[:1], window, 1.5, dtype)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_zeros_have_the_cpu_s_signs(window: Window | Bins) -> None:
+    x = np.random.default_rng(13).choice([0.0, -0.0], (1, 2, 7, 8))
+    for by in DIVISORS:
+        averages_agree(x, window, **by)
 
 
 def test_a_divisor_beyond_every_float() -> None:
@@ -78,22 +117,41 @@ def test_a_divisor_beyond_every_float() -> None:
     assert np.array_equal(got[0], wanted[0])
 
 
+def smooth_agree(x: np.ndarray, window: Window | Bins, beta: float, dtype: str) -> None:
+    """The smooth maximum and both sums with its weights, bit by bit where the CPU fuses as the device does."""
+    rng = np.random.default_rng(7)
+    t, g = (rng.standard_normal(s).astype(dtype) for s in (x.shape, (*x.shape[:2], *window.out_spatial(x.shape[2:]))))
+    for name, arrays in (("smooth_max_pool", [x]), ("smooth_gather", [t, x]), ("smooth_scatter", [g, x])):
+        with np.errstate(all="ignore"):
+            wanted, got = both(name, [*arrays, np.array(beta, dtype)], window=window)
+        compare(name, got, wanted, FUSED)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("beta", [1.0, -1.0, 1e20, -1e20, 1e-3])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_smooth_maxima(window: Window | Bins, beta: float) -> None:
-    x = np.random.default_rng(6).choice([0.0, 2.0, -1.0, 1e20, -1e20], (1, 2, 7, 8))
-    y = window.out_spatial((7, 8))
-    t, g = np.random.default_rng(7).standard_normal(x.shape), np.random.default_rng(8).standard_normal((1, 2, *y))
-    for name, arrays in (("smooth_max_pool", [x]), ("smooth_gather", [t, x]), ("smooth_scatter", [g, x])):
-        wanted, got = both(name, [*arrays, np.array(beta)], window=window)
-        compare(name, got, wanted, False)
+def test_smooth_maxima(window: Window | Bins, beta: float, dtype: str) -> None:
+    x = np.random.default_rng(6).choice([0.0, 2.0, -1.0, 1e20, -1e20], (1, 2, 7, 8)).astype(dtype)
+    smooth_agree(x, window, beta, dtype)
+    smooth_agree(np.random.default_rng(6).standard_normal((1, 2, 7, 8)).astype(dtype), window, beta, dtype)
 
 
-def test_smooth_maxima_of_infinities_and_nan() -> None:
-    x = special("float64", 9)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_smooth_maxima_of_infinities_and_nan(dtype: str) -> None:
     for beta in (2.0, -2.0):
-        wanted, got = both("smooth_max_pool", [x, np.array(beta)], window=strided("p", 2, 2, 1, 1))
-        compare("smooth", got, wanted, False)
+        smooth_agree(special(dtype, 9), strided("p", 2, 2, 1, 1), beta, dtype)
+
+
+def test_the_cpu_s_constants() -> None:
+    """What the device's text repeats of the CPU's, and that exp and log are the CPU's own text."""
+    from lean_nn.backend.cuda.launch import source
+
+    kernels = files("lean_nn_c")
+    rows = re.search(r"#define LNN_ROWS (\d+)", kernels.joinpath("pool_rows.h").read_text(encoding="utf-8"))
+    assert rows and f"ROWS = {rows[1]} }};" in source()
+    assert "enum { PARTS = 32 / sizeof(real) };" in kernels.joinpath("pool_sum.h").read_text(encoding="utf-8")
+    assert "enum { PARTS = 32 / sizeof(T)," in source()
+    assert source().count(kernels.joinpath("vmath_real.h").read_text(encoding="utf-8")) == 2  # floats and doubles
 
 
 @pytest.mark.skipif(LANE == "source", reason="only the compiler's output flushes")

@@ -8,163 +8,15 @@
  * shared, nothing is atomic. So every sum is taken in one fixed order and the bits do not depend on the launch. Where
  * the mathematics scatters (the transposes), a thread gathers: it visits the windows that hold its cell.
  *
- * A window is told by a policy, Strided or Adaptive, which answers two questions per axis:
- *
- *   cells   which cells of the input window p holds: `count` of them from `first`, `step` apart; `inside` counts the
- *           cells of the padded axis as well
- *   cover   which windows, low <= p < high, can hold cell j; `holds` says whether p does
+ * Pooling has the CPU's bits: sums in its order, divisions where it divides, its exp and log (vmath.h, whose text
+ * launch.py puts here), and -fmad=false, so that nothing is fused but what says so.
  *
  * Loops over axes are unrolled (LNN_D is a constant), so the small arrays live in registers. NVRTC has no headers:
  * nothing here needs one. The launcher (launch.py) fills the struct and knows the order of the arguments. */
 
-typedef long long wide;   /* a name without a space, for -DLNN_I */
-typedef LNN_T T;
-typedef LNN_I I;
-
-enum { D = LNN_D };
-enum { PADDED, REAL, GIVEN };   /* what an average divides by: all cells of its window, the real ones, a number */
-
-struct Geometry {
-    I batch, channels;
-    I in[D], out[D];                            /* cells and windows per axis */
-    I kernel[D], stride[D], dilation[D];
-    I before[D];                                /* padding before cell 0 */
-    I padded[D];                                /* where the padding after the last cell ends, counted from cell 0 */
-};
-
-#define KERNEL extern "C" __global__ void
-#define EACH(i, count) \
-    for (I i = (I)blockIdx.x * (I)blockDim.x + (I)threadIdx.x; i < (count); i += (I)gridDim.x * (I)blockDim.x)
-#define AXES(a) _Pragma("unroll") for (int a = 0; a < D; a++)
-#define AXES_BACK(a) _Pragma("unroll") for (int a = D - 1; a >= 0; a--)
-
-__device__ static inline I smaller(I a, I b) { return a < b ? a : b; }
-__device__ static inline I larger(I a, I b) { return a > b ? a : b; }
-__device__ static inline I up(I a, I b) { return (a + b - 1) / b; }      /* a / b rounded up, a not negative */
-
-__device__ static inline I product(const I (&n)[D]) {
-    I all = 1;
-    AXES(a) all *= n[a];
-    return all;
-}
-
-/* Take the coordinates within a box of sizes n off a flat index; what remains is returned. */
-__device__ static inline I split(I i, const I (&n)[D], I (&at)[D]) {
-    AXES_BACK(a) {
-        at[a] = i % n[a];
-        i /= n[a];
-    }
-    return i;
-}
-
-__device__ static inline I join(const I (&at)[D], const I (&n)[D]) {
-    I i = 0;
-    AXES(a) i = i * n[a] + at[a];
-    return i;
-}
-
-/* Go on to the next place of a box, row-major; false after the last. */
-__device__ static inline bool advance(I (&at)[D], const I (&n)[D]) {
-    bool more = false;
-    AXES_BACK(a)
-        if (!more) {
-            at[a]++;
-            more = at[a] < n[a];
-            if (!more) at[a] = 0;
-        }
-    return more;
-}
-
-/* ------------------------------------------------------------------------------------------------ windows */
-
-struct Strided {
-    __device__ static I below(const Geometry &g, int a, I begin, I limit) {  /* taps before `limit` */
-        return begin >= limit ? 0 : smaller(up(limit - begin, g.dilation[a]), g.kernel[a]);
-    }
-    __device__ static void cells(const Geometry &g, int a, I p, I &first, I &count, I &inside) {
-        const I begin = p * g.stride[a] - g.before[a];
-        const I hidden = below(g, a, begin, 0);
-        first = begin + hidden * g.dilation[a];
-        count = below(g, a, begin, g.in[a]) - hidden;
-        inside = below(g, a, begin, g.padded[a]);
-    }
-    __device__ static I step(const Geometry &g, int a) { return g.dilation[a]; }
-    __device__ static void cover(const Geometry &g, int a, I j, I &low, I &high) {
-        const I from = j + g.before[a], reach = from - (g.kernel[a] - 1) * g.dilation[a];
-        low = reach > 0 ? up(reach, g.stride[a]) : 0;
-        high = smaller(from / g.stride[a] + 1, g.out[a]);
-    }
-    __device__ static bool holds(const Geometry &g, int a, I j, I p) {
-        return (j + g.before[a] - p * g.stride[a]) % g.dilation[a] == 0;
-    }
-};
-
-/* Bin p is [floor(p in / out), ceil((p + 1) in / out)); solved for p, the bins of cell j are
- * [floor(j out / in), ceil((j + 1) out / in)): the same formula with the sizes exchanged. */
-struct Adaptive {
-    __device__ static I start(I i, I n, I m) { return (I)((long long)i * n / m); }
-    __device__ static I end(I i, I n, I m) { return (I)((((long long)i + 1) * n + m - 1) / m); }
-    __device__ static void cells(const Geometry &g, int a, I p, I &first, I &count, I &inside) {
-        first = start(p, g.in[a], g.out[a]);
-        count = inside = end(p, g.in[a], g.out[a]) - first;
-    }
-    __device__ static I step(const Geometry &, int) { return 1; }
-    __device__ static void cover(const Geometry &g, int a, I j, I &low, I &high) {
-        low = start(j, g.out[a], g.in[a]);
-        high = end(j, g.out[a], g.in[a]);
-    }
-    __device__ static bool holds(const Geometry &, int, I, I) { return true; }
-};
-
-/* The real cells of one window, in row-major order. */
-template <class Window> struct Cells {
-    I first[D], count[D], at[D];
-    I real, all;            /* how many, and how many with padding */
-    __device__ Cells(const Geometry &g, const I (&p)[D]) {
-        real = all = 1;
-        AXES(a) {
-            I inside;
-            Window::cells(g, a, p[a], first[a], count[a], inside);
-            count[a] = larger(count[a], 0);
-            at[a] = 0;
-            real *= count[a];
-            all *= inside;
-        }
-    }
-    __device__ I place(const Geometry &g) const {
-        I i = 0;
-        AXES(a) i = i * g.in[a] + first[a] + at[a] * Window::step(g, a);
-        return i;
-    }
-    __device__ bool next() { return advance(at, count); }
-};
-
-/* The windows that may hold one cell, in row-major order. */
-template <class Window> struct Cover {
-    I low[D], count[D], at[D], p[D];
-    bool some;
-    __device__ Cover(const Geometry &g, const I (&j)[D]) {
-        some = true;
-        AXES(a) {
-            I high;
-            Window::cover(g, a, j[a], low[a], high);
-            count[a] = high - low[a];
-            at[a] = 0;
-            p[a] = low[a];
-            some = some && count[a] > 0;
-        }
-    }
-    __device__ bool next() {
-        const bool more = advance(at, count);
-        AXES(a) p[a] = low[a] + at[a];
-        return more;
-    }
-    __device__ bool holds(const Geometry &g, const I (&j)[D]) const {
-        bool yes = true;
-        AXES(a) yes = yes && Window::holds(g, a, j[a], p[a]);
-        return yes;
-    }
-};
+#define LNN_FUSED
+#include "vmath.h"
+#include "windows.h"
 
 /* ------------------------------------------------------------------------------------------------ maximum */
 
@@ -233,40 +85,125 @@ KERNEL segment_sum(I count, I n, I k, I inner, const T *terms, const long long *
 
 /* ------------------------------------------------------------------------------------------------ average */
 
-template <class Window> __device__ static inline T divisor(const Cells<Window> &cells, int by, T given) {
-    return by == PADDED ? (T)cells.all : by == REAL ? (T)cells.real : given;
+/* Sums are taken as pool_average.pyx takes them: a plane that is one window in PARTS interleaved parts; where the windows
+ * of the last axis are `alike`, one of at most ROWS rows column by column; any other cell by cell. */
+enum { PARTS = 32 / sizeof(T), ROWS = 256 };
+
+/* A divisor is the product of a factor of the last axis and one of all others: their cells, at least 1. */
+struct Divisor {
+    T outer, inner;
+    __device__ T all() const { return outer * inner; }
+};
+
+template <class Window> __device__ static inline Divisor divisor(const Geometry &g, const I (&p)[D], int by, T given) {
+    I outer = 1, inner = 1;
+    AXES(a) {
+        I first, count, inside;
+        Window::cells(g, a, p[a], first, count, inside);
+        const I cells = by == PADDED ? inside : larger(count, 0);
+        if (a == D - 1) inner = cells;
+        else outer *= cells;
+    }
+    Divisor d = {(T)larger(outer, 1), (T)larger(inner, 1)};
+    if (by == GIVEN) d.outer = given, d.inner = 1;
+    return d;
+}
+
+/* Whether there is one window and it is the whole plane. */
+template <class Window> __device__ static inline bool whole(const Geometry &g, const Cells<Window> &cells) {
+    const I size = product(g.in);
+    return product(g.out) == 1 && cells.real == size && cells.all == size;
+}
+
+__device__ static inline T sum_in_parts(const T *x, I size) {
+    const I even = size / PARTS * PARTS;
+    T total = 0;
+    for (I l = 0; l < PARTS; l++) {
+        T part = 0;
+        for (I i = l; i < even; i += PARTS) part += x[i];
+        total += part;
+    }
+    for (I i = even; i < size; i++) total += x[i];
+    return total;
+}
+
+template <class Window> __device__ static inline T sum_by_columns(const Geometry &g, Cells<Window> cells, const T *x) {
+    T sum = 0;
+    do {
+        T column = 0;
+        do column += x[cells.place(g)]; while (cells.next_row());
+        sum += column;
+    } while (cells.next_column());
+    return sum;
+}
+
+template <class Window> __device__ static inline T sum_by_cells(const Geometry &g, Cells<Window> cells, const T *x) {
+    T sum = 0;
+    do sum += x[cells.place(g)]; while (cells.next());
+    return sum;
 }
 
 template <class Window>
-__device__ static inline void avg_pool(const Geometry &g, I count, int by, T given, const T *x, T *y) {
+__device__ static inline void avg_pool(const Geometry &g, I count, int by, T given, int alike, const T *x, T *y) {
     const I size = product(g.in);
     EACH(i, count) {
         I p[D];
         const T *plane = x + split(i, g.out, p) * size;
-        Cells<Window> cells(g, p);
-        T sum = 0;
-        if (cells.real > 0) {
-            do sum += plane[cells.place(g)]; while (cells.next());
-            sum /= divisor(cells, by, given);
+        const Cells<Window> cells(g, p);
+        if (whole(g, cells)) {
+            y[i] = sum_in_parts(plane, size) / (by == GIVEN ? given : (T)size);
+            continue;
         }
-        y[i] = sum;
+        T sum = 0;
+        if (cells.real > 0)
+            sum = alike && cells.rows() <= ROWS ? sum_by_columns(g, cells, plane) : sum_by_cells(g, cells, plane);
+        y[i] = sum / divisor<Window>(g, p, by, given).all();
     }
 }
 
+/* What the windows of one column give their cell: the sum divided once where they have one outer divisor, else
+ * the sum of quotients. */
 template <class Window>
-__device__ static inline void avg_pool_transpose(const Geometry &g, I count, int by, T given, const T *y_bar, T *x_bar) {
-    const I windows = product(g.out);
+__device__ static inline T column_share(const Geometry &g, const I (&j)[D], int by, T given, Cover<Window> &cover,
+                                        const T *y_bar) {
+    T together = 0, apart = 0;
+    Divisor first = {0, 1};
+    bool some = false, even = true;
+    do {
+        if (cover.holds(g, j)) {
+            const Divisor d = divisor<Window>(g, cover.p, by, given);
+            const T v = y_bar[join(cover.p, g.out)];
+            if (!some) first = d;
+            some = true;
+            even = even && d.outer == first.outer;
+            together += v;
+            apart += v / d.all();
+        }
+    } while (cover.next_row());
+    return !some ? (T)0 : even ? together / first.all() : apart;
+}
+
+template <class Window>
+__device__ static inline void avg_pool_transpose(const Geometry &g, I count, int by, T given, int alike, const T *y_bar,
+                                                 T *x_bar) {
+    const I windows = product(g.out), size = product(g.in);
     EACH(i, count) {
         I j[D];
         const T *plane = y_bar + split(i, g.in, j) * windows;
         Cover<Window> cover(g, j);
         T sum = 0;
-        if (cover.some) do {
-            if (cover.holds(g, j)) {
-                const Cells<Window> cells(g, cover.p);
-                sum += plane[join(cover.p, g.out)] / divisor(cells, by, given);
-            }
-        } while (cover.next());
+        if (cover.some && windows == 1 && whole(g, Cells<Window>(g, cover.p))) {
+            x_bar[i] = plane[0] / (by == GIVEN ? given : (T)size);
+            continue;
+        }
+        if (cover.some && alike && cover.rows(g, j) <= ROWS) {
+            do sum += column_share(g, j, by, given, cover, plane); while (cover.next_column());
+        } else if (cover.some) {
+            do
+                if (cover.holds(g, j))
+                    sum += plane[join(cover.p, g.out)] / divisor<Window>(g, cover.p, by, given).all();
+            while (cover.next());
+        }
         x_bar[i] = sum;
     }
 }
@@ -275,9 +212,14 @@ __device__ static inline void avg_pool_transpose(const Geometry &g, I count, int
 
 /* Cells are turned by the sign of beta, so the extreme `top` is the largest; padding cells count as 0. Every term
  * exp(|beta| (v - top)) is at most 1. Equal values first: inf - inf is not a number, yet its term is exp(0). */
+__device__ static inline float expo(float x) { return lnn_vexp_f32(x); }
+__device__ static inline double expo(double x) { return lnn_vexp_f64(x); }
+__device__ static inline float loga(float x) { return lnn_vlog_f32(x); }
+__device__ static inline double loga(double x) { return lnn_vlog_f64(x); }
+
 __device__ static inline T soft_term(T v, T top, T beta) {
     const T sharp = beta < 0 ? -beta : beta;
-    return v == top ? (T)1 : exp((v - top) * sharp);
+    return v == top ? (T)1 : expo((v - top) * sharp);
 }
 
 __device__ static inline T turned(T v, T beta) { return beta < 0 ? -v : v; }
@@ -312,7 +254,7 @@ __device__ static inline void smooth_max_pool(const Geometry &g, I count, T beta
         I p[D];
         const T *plane = x + split(i, g.out, p) * size;
         const Soft<Window> soft(g, Cells<Window>(g, p), beta, plane, 0);
-        y[i] = turned(soft.top, beta) + log(soft.total) / beta;
+        y[i] = turned(soft.top, beta) + loga(soft.total) / beta;
     }
 }
 
@@ -376,8 +318,9 @@ __device__ static inline void smooth_scatter(const Geometry &g, I count, T beta,
 BOTH(max_pool, (Geometry g, I count, const T *x, T *y, long long *idx), g, count, x, y, idx)
 BOTH(max_pool_value, (Geometry g, I count, const T *x, T *y), g, count, x, y, 0)
 BOTH(scatter_winners, (Geometry g, I count, const T *y_bar, const long long *idx, T *x_bar), g, count, y_bar, idx, x_bar)
-BOTH(avg_pool, (Geometry g, I count, int by, T given, const T *x, T *y), g, count, by, given, x, y)
-BOTH(avg_pool_transpose, (Geometry g, I count, int by, T given, const T *y_bar, T *x_bar), g, count, by, given, y_bar, x_bar)
+BOTH(avg_pool, (Geometry g, I count, int by, T given, int alike, const T *x, T *y), g, count, by, given, alike, x, y)
+BOTH(avg_pool_transpose, (Geometry g, I count, int by, T given, int alike, const T *y_bar, T *x_bar),
+     g, count, by, given, alike, y_bar, x_bar)
 BOTH(smooth_max_pool, (Geometry g, I count, T beta, const T *x, T *y), g, count, beta, x, y)
 BOTH(smooth_gather, (Geometry g, I count, T beta, const T *t, const T *x, T *y), g, count, beta, t, x, y)
 BOTH(smooth_stats, (Geometry g, I count, T beta, const T *x, T *top, T *total), g, count, beta, x, top, total)

@@ -6,6 +6,7 @@ kernel can form fits, which leaves room for one step of the grid beyond the last
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -34,16 +35,24 @@ limits = Limits()
 NARROW = 2**31 - BLOCK * limits.grid  # an index and one step of the largest grid fit into 32 bits
 
 
+def _text(name: str) -> str:
+    """A file of this folder, or one of the CPU's kernels that both share."""
+    here = files(__package__).joinpath(name)
+    text = (here if here.is_file() else files("lean_nn_c").joinpath(name)).read_text(encoding="utf-8")
+    return re.sub(r'^#include "([\w.]+)"$', lambda line: _text(line[1]), text, flags=re.MULTILINE)
+
+
 @lru_cache(None)
 def source() -> str:
-    """The text of ``kernels.cu``."""
-    return files(__package__).joinpath("kernels.cu").read_text()
+    """The text of ``kernels.cu``, with what it includes in its place: the compiler sees no files."""
+    return _text("kernels.cu")
 
 
 def options(real: np.dtype[Any], rank: int, wide: bool) -> tuple[str, ...]:
-    """What the compiler is told of one module."""
+    """What the compiler is told of one module; products and sums are fused only where the text says so."""
     return (
         f"-DLNN_T={'double' if real == np.float64 else 'float'}", f"-DLNN_D={rank}", f"-DLNN_I={'wide' if wide else 'int'}",
+        "-fmad=false",
     )  # fmt: skip
 
 

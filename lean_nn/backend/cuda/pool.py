@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -55,24 +56,33 @@ def scatter_add_at(y_bar: Any, idx: Any, *, out: Any, spatial: Shape, window: Wi
     add_at(y_bar, cp.where(flat < 0, nowhere, planes * np.int64(size) + flat), out, out.size, flat.size, 1)
 
 
-def _average(name: str, count: int, x: Any, out: Any, images: Shape, window: Window | Bins, by: tuple[int, float]) -> None:
+def _divisor(real: np.dtype[Any], count_include_pad: bool, divisor_override: int | None) -> tuple[np.int32, Any]:
+    kind, given = divisor(count_include_pad, divisor_override)
     with np.errstate(over="ignore"):  # beyond the range is infinity, and the quotient 0
-        given = x.dtype.type(by[1])
-    on_windows(name, geometry(images, window), window, count, np.int32(by[0]), given, x, out)
+        return np.int32(kind), real.type(given)
+
+
+@lru_cache(256)
+def _alike(window: Window | Bins, spatial: Shape) -> np.int32:
+    """Whether the last axis has windows that differ in place only: then the CPU sums column by column."""
+    last = window.tables(spatial)[-1]
+    return np.int32(last.stride >= 1 and len(last.first) >= 2)
 
 
 def avg_pool(
     x: Any, *, out: Any, window: Window | Bins, count_include_pad: bool = True, divisor_override: int | None = None
 ) -> None:
-    _average("avg_pool", out.size, x, out, x.shape, window, divisor(count_include_pad, divisor_override))
+    by = _divisor(x.dtype, count_include_pad, divisor_override)
+    on_windows("avg_pool", geometry(x.shape, window), window, out.size, *by, _alike(window, x.shape[2:]), x, out)
 
 
 def avg_pool_transpose(
     y_bar: Any, *, out: Any, spatial: Shape, window: Window | Bins, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> None:  # fmt: skip
-    by = divisor(count_include_pad, divisor_override)
-    _average("avg_pool_transpose", out.size, y_bar, out, out.shape, window, by)
+    by = _divisor(y_bar.dtype, count_include_pad, divisor_override)
+    where = geometry(out.shape, window)
+    on_windows("avg_pool_transpose", where, window, out.size, *by, _alike(window, spatial), y_bar, out)
 
 
 def _beta(op: str, beta: Any) -> Any:
