@@ -70,6 +70,8 @@ class Tensor(engine.Box):
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
+        if not places.holds_numbers(self.data):  # a value of a graph: its number and its type
+            return f"tensor({self.data!r})"
         body = np.array2string(places.to_host(self.data), separator=", ", prefix="tensor(", threshold=1000)
         extra = "" if self.dtype == np.float32 else f", dtype={self.dtype}"
         if places.is_foreign(self.data):

@@ -106,7 +106,7 @@ class GraphBuilder:
     def _call(self, name: str, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         mark = self._recorder.mark()
         try:
-            args, kwargs = tree.transform(self._own, args), tree.transform(self._own, kwargs)
+            args, kwargs = tree.transform(lambda leaf: self._own(leaf, name), (args, kwargs))
             result = method(*args, **kwargs)
         except (ValueError, TypeError, GraphError) as problem:
             self._recorder.undo(mark)
@@ -114,10 +114,10 @@ class GraphBuilder:
         self._calls.append(_Call(mark[0], self._recorder.mark()[0], method, args, kwargs, result))
         return result
 
-    def _own(self, leaf: Any) -> Any:
+    def _own(self, leaf: Any, op: str) -> Any:
         """Arrays among the arguments are constants of this graph; a Var must be of this graph."""
         if isinstance(leaf, engine.Box) and isinstance(leaf.data, Symbol):
-            self._recorder.symbol(leaf.data, "var")
+            self._recorder.symbol(leaf.data, op)
         return self.constant(leaf) if isinstance(leaf, np.ndarray) else leaf
 
     # --- programs ---

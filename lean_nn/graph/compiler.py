@@ -72,6 +72,8 @@ def compile(
     array([1. , 1.8], dtype=float32)
     """
     f = f.for_compiling() if hasattr(f, "for_compiling") else f
+    if not callable(f):
+        raise TypeError(f"compile: a function or a Module is needed; got {type(f).__name__}; pass it first, then its examples")
     options: dict[str, Any] = {"passes": tuple(PASSES if passes is None else passes), "share": share}
     arguments = tuple(ArraySpec(check_sizes("compile", e), np.dtype(dtype)) if is_shape(e) else e for e in examples)  # type: ignore[arg-type]
     shapes = [leaf.shape for leaf in tree.leaves(arguments) if is_array(leaf)]

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from lean_nn import tree
@@ -14,6 +14,9 @@ from lean_nn.graph.program import Program
 from lean_nn.graph.sizes import Size, match, shown
 from lean_nn.graph.trace import Traced, is_array
 from lean_nn_c import engine
+
+if TYPE_CHECKING:
+    from lean_nn.graph.profile import Profile
 
 CACHED = 16  # programs of a family that are kept
 
@@ -52,8 +55,10 @@ class Family:
 
     def at(self, sizes: dict[Size, int]) -> Program:
         """The program for these sizes, by name: ``family.at({None: 8})``."""
-        if set(sizes) != set(self.open) or not all(isinstance(n, int) and n >= 0 for n in sizes.values()):
-            raise ValueError(f"program: open sizes are {sorted(map(str, self.open))}; got {sizes}; give each a number")
+        given = isinstance(sizes, dict) and set(sizes) == set(self.open)
+        if not given or not all(type(n) is int and n >= 0 for n in sizes.values()):
+            raise ValueError(f"program: open sizes are {sorted(map(str, self.open))}; got {sizes}; give each a number, as in "
+                             f"family.at({dict.fromkeys(self.open, 8)})")
         key = tuple(sizes[name] for name in self.open)
         with self._lock:
             program = self._programs.get(key)
@@ -85,6 +90,10 @@ class Family:
         return self.program_for(*primals).vjp(primals, cotangents)
 
     # --- looking at it, keeping it ---
+
+    def profile(self, *arguments: Any, repeats: int = 10) -> Profile:
+        """Time every node of the program for arrays of these sizes, as `Program.profile` does."""
+        return self.program_for(*arguments).profile(*arguments, repeats=repeats)
 
     def __repr__(self) -> str:
         planned = ", ".join(shown(dict(zip(self.open, key, strict=True))) for key in self._programs)

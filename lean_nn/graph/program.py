@@ -156,8 +156,8 @@ class Program:
         if len(arrays) < len(leaves):
             fixed = [leaf for leaf in leaves if not is_array(leaf)]
             if fixed != self._fixed:
-                raise ValueError(f"program: what is no array is part of the program, here {self._fixed}; got {fixed}; "
-                                 f"pass arrays, and compile for other numbers")
+                raise ValueError(f"program: what is no array is part of the program, here {_short(self._fixed)}; got "
+                                 f"{_short(fixed)}; pass arrays, and compile for other numbers")
         return arrays
 
     def _check_kept(self) -> None:
@@ -218,8 +218,9 @@ class Program:
         for aval, array in zip(self._out_avals, arrays, strict=True):
             fits = isinstance(array, np.ndarray) and array.shape == aval.shape and array.dtype == aval.dtype
             if not fits or not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
-                raise ValueError(f"program: out is a writeable contiguous array of {describe(aval)}; got "
-                                 f"{type(array).__name__} of {getattr(array, 'shape', None)}; allocate it with numpy.empty")
+                got = describe(Aval(array.shape, array.dtype)) if isinstance(array, np.ndarray) else type(array).__name__
+                raise ValueError(f"program: out is a writeable contiguous array of {describe(aval)}; got {got}"
+                                 f"{', which is not' * bool(fits)}; allocate it with numpy.empty")
         for i, array in enumerate(arrays):
             if any(np.may_share_memory(array, other) for other in (*inputs, *arrays[:i])):
                 raise ValueError(f"program: out is apart from the arguments and from the rest of out; got output {i} that "
@@ -251,7 +252,7 @@ class Program:
         def both(primals: list[Any], tangents: list[Any]) -> Any:
             return jvp(lambda *args: self._eager(primals, moving, args), [primals[i] for i in moving], tangents)
 
-        return self._derived(both, [self._avals[i] for i in moving])
+        return self._derived(both, [self._avals[i] for i in moving], [f"tangent of {self._name(i)}" for i in moving])
 
     @cached_property
     def vjp_program(self) -> Program:
@@ -271,7 +272,7 @@ class Program:
             _, pull = vjp(f, *(primals[i] for i in moving))
             return y, list(pull(tuple(cotangents)))
 
-        return self._derived(both, [self._out_avals[i] for i in smooth])
+        return self._derived(both, [self._out_avals[i] for i in smooth], [f"cotangent of output {i}" for i in smooth])
 
     def _moving(self) -> list[int]:
         if self.graph.updates:
@@ -286,9 +287,12 @@ class Program:
             boxes[i] = box
         return tuple(apply_graph(self.source.graph, boxes))
 
-    def _derived(self, f: Callable[..., Any], second: list[Aval]) -> Program:
+    def _derived(self, f: Callable[..., Any], second: list[Aval], names: list[str]) -> Program:
         arguments = [ArraySpec(*aval) for aval in self._avals], [ArraySpec(*aval) for aval in second]
-        return Program(trace(f, arguments), self.passes, self.share)
+        traced = trace(f, arguments)
+        own = map(self._name, range(len(self._avals)))
+        traced.graph.names = dict(zip(traced.graph.inputs, (*own, *names), strict=True))
+        return Program(traced, self.passes, self.share)
 
     # --- looking at it ---
 
@@ -412,6 +416,11 @@ def _span(array: Array) -> tuple[int, int]:
     """The addresses of a contiguous array's first byte and of the first behind it."""
     start: int = array.__array_interface__["data"][0]
     return start, start + array.nbytes
+
+
+def _short(values: list[Any]) -> str:
+    text = repr(values)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _arrays(values: Any) -> list[Any]:

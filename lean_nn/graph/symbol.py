@@ -103,7 +103,8 @@ class Tracing:
 
     def run(self, prim: Primitive, arrays: tuple[Any, ...], avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
         recorder = next(a for a in arrays if type(a) is Symbol).recorder
-        inputs = tuple(recorder.symbol(a, prim.name).value for a in arrays)
+        name = f"node %{len(recorder.graph.avals)} = {prim.name}"
+        inputs = tuple(recorder.symbol(a, name).value for a in arrays)
         values = recorder.graph.add_node(prim, inputs, params, avals)
         outs = tuple(Symbol(recorder, value, aval) for value, aval in zip(values, avals, strict=True))
         return outs if prim.outputs > 1 else outs[0]

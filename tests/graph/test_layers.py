@@ -32,12 +32,14 @@ FUSED = {
     "residual alone": (lambda x: F.conv2d(x, K3, padding=1) + x, ["conv_layer"]),
     "two convolutions": (lambda x: F.relu(F.conv2d(x, K3, padding=1) + F.conv2d(x, K1)), ["conv", "conv_layer"]),
     "transposed": (lambda x: F.relu(F.conv_transpose2d(x, KT, None, 2, 1)), ["conv_input_layer"]),
+    "no batch": (lambda x: F.relu(F.conv2d(x[0], K1, B8)), ["slice", "conv_layer"]),
     "linear": (lambda x: F.relu(F.linear(x.flatten(1)[:, :8], W, BW)), ["slice", "matmul_layer"]),
     "linear bias": (lambda x: F.linear(x.flatten(1)[:, :8], W, BW), ["slice", "matmul_layer"]),
 }
 LEFT = {
     "read twice": lambda x: [y := F.conv2d(x, K3), F.relu(y) * y][1],
     "wanted itself": lambda x: [y := F.conv2d(x, K3), (y, F.relu(y))][1],
+    "reshaped for others too": lambda x: [y := F.conv2d(x[0], K3), F.relu(y) * y][1],
     "twice itself": lambda x: [y := F.conv2d(x, K3), y + y][1],
     "grows": lambda x: F.conv2d(x[:1], K3) + randn(2, 8, 7, 7),
     "per pixel": lambda x: F.conv2d(x, K3) + randn(7, 7),

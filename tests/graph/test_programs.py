@@ -18,6 +18,7 @@ import lean_nn as ln
 import lean_nn.functional as F
 from lean_nn.graph import family as families
 from lean_nn.graph.passes import EXACT
+from lean_nn.primitive import GraphError
 
 ones = np.ones(2, np.float32)
 
@@ -223,7 +224,11 @@ WRONG = {
     r"input 0 is float32\[2\]; got float32\[2, 1\]": lambda: PROGRAM(ones[:, None], ones),
     "what is no array is part of the program, here \\[\\]; got \\[2\\]": lambda: PROGRAM(ones, ones, 2),
     "out has 2 arrays; got 1": lambda: PROGRAM(ones, ones, out=(np.empty(2, np.float32),)),
-    r"out is a writeable .* float32\[2\]; got ndarray of \(3,\)": lambda: PROGRAM(ones, ones, out=(np.empty(3, np.float32),) * 2),
+    r"out is .* float32\[2\]; got float32\[3\]; allocate": lambda: PROGRAM(ones, ones, out=(np.empty(3, np.float32),) * 2),
+    "got float32.2., which is not; allocate it": lambda: PROGRAM(ones, ones, out=(np.empty(4, np.float32)[::2],) * 2),
+    "here \\[\\]; got \\[0.5, 0.5, .{49}…; pass arrays": lambda: PROGRAM([0.5] * 99, ones),
+    "input tangent of 0 is float32.2.; got float32.1.": lambda: PROGRAM.jvp((ones, ones), (ones[:1], ones)),
+    "input cotangent of output 0 is": lambda: PROGRAM.vjp((ones, ones), (ones[:1], ones)),
     "out is a writeable contiguous array .* got int": lambda: PROGRAM(ones, ones, out=(1, 2)),
     "the rest of out; got output 1": lambda: PROGRAM(ones, ones, out=(np.empty(2, np.float32),) * 2),
     "the rest of out; got output 0": lambda: PROGRAM(ones, ones, out=(ones, np.empty(2, np.float32))),
@@ -362,10 +367,33 @@ def test_arguments_may_change_places():
     assert program().tolist() == [1, 2] and (a.tolist(), b.tolist()) == ([6, 7], [5, 6])
 
 
+def test_what_is_compiled_is_a_function():
+    with pytest.raises(TypeError, match="a function or a Module is needed; got int; pass it first"):
+        ln.compile(3, (2,))
+
+
+def test_values_of_a_graph_can_be_printed():
+    """Their number and type; while a function is traced, too. A Var of another graph is an error that names the node."""
+    g, other = ln.GraphBuilder(), ln.GraphBuilder()
+    x, y = g.input((2, 3), name="x"), other.input((2, 3))
+    assert repr(x) == "tensor(%0: float32[2, 3])" and str(g.relu(x)) == "tensor(%1: float32[2, 3])"
+    seen = []
+    ln.compile(lambda x: seen.append(str(x)) or x * 2, (4,))
+    assert seen == ["tensor(%0: float32[4])"]
+    for wrong, words in ((lambda: g.relu(y), "node %2 = relu: "), (lambda: x + y, "node %2 = add: ")):
+        with pytest.raises(GraphError, match=f"^{words}.*arguments of one graph; got %"):
+            wrong()
+
+
 def test_open_sizes_have_names():
     family = ln.compile(lambda x, y: x @ y, ("n", "k"), ("k", 3))
     assert family(np.ones((2, 5), np.float32), np.ones((5, 3), np.float32)).tolist() == [[5, 5, 5]] * 2
     assert family.at({"k": 5, "n": 2}) is family.at({"n": 2, "k": 5})
+    for wrong in (8, {"n": 2}, {"n": 2, "k": True}, {"n": 2, "k": -1}, {"n": 2, "k": 2.0}):
+        with pytest.raises(ValueError, match=r"\['k', 'n'\]; got .*; give each a number, as in family.at\(\{'n': 8, 'k': 8\}\)"):
+            family.at(wrong)
+    profile = family.profile(np.ones((2, 5), np.float32), np.ones((5, 3), np.float32), repeats=1)
+    assert [row.op for row in profile.rows] == ["matmul"]
     y, (x_bar, _) = family.vjp((np.ones((1, 2), np.float32), np.ones((2, 3), np.float32)), np.ones((1, 3), np.float32))
     assert y.shape == (1, 3) and x_bar.tolist() == [[3, 3]]
     _, y_dot = family.jvp((np.ones((1, 2), np.float32), np.ones((2, 3), np.float32)),

@@ -3,7 +3,8 @@
 A layer is a conv, conv_input or matmul, then perhaps ``+ b`` (after a product: one number per column), ``+ r`` (an
 array like the result: the residual of a ResNet), then perhaps an activation of `ACTS`. If each of these is the only reader of
 the one before, they become one node, which runs in the place of the last. The kernels finish every sum first, then add, then
-apply the activation: the operations of the separate nodes in their order, so the bits are the same.
+apply the activation: the operations of the separate nodes in their order, so the bits are the same. An activation behind a
+reshape (an image without a batch has one around its convolution) is applied before it.
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ class _Found(NamedTuple):
 
 def fuse_tails(graph: Graph) -> Graph:
     """Take sums and activations into the convolution or product before them."""
+    graph = _activate_first(graph)
     uses = graph.uses()
     found: dict[int, _Found] = {}  # by the value that the layer makes
     inside: set[int] = set()  # values that exist only inside a layer
@@ -147,6 +149,32 @@ def fuse_tails(graph: Graph) -> Graph:
         inputs = tuple(rewrite.map[v] for v in (*layer.node.inputs, *layer.added))
         prim = PRIMITIVES[layer.tail.layer.name]
         rewrite.let(value, rewrite.emit(prim, inputs, {"tail": layer.tail, **layer.node.params})[0])
+    return rewrite.done()
+
+
+def _activate_first(graph: Graph) -> Graph:
+    """Activations of a layer's result that was reshaped for them alone are applied before the reshape."""
+    made, uses = graph.producers(), graph.uses()
+
+    def reshaped(node: Node) -> Node | None:
+        view = made.get(node.inputs[0]) if node.prim.name in ACTS else None
+        if view is None or view.prim.view is None or uses[view.outputs[0]] != 1:
+            return None
+        layer = made.get(view.inputs[0])
+        return view if layer is not None and layer.prim.name in LAYERS and uses[view.inputs[0]] == 1 else None
+
+    found = {node.outputs[0]: view for node in graph.nodes if (view := reshaped(node)) is not None}
+    if not found:
+        return graph
+    rewrite = Rewrite(graph)
+    late = {view.outputs[0] for view in found.values()}
+    for node in graph.nodes:
+        view = found.get(node.outputs[0])
+        if view is not None:
+            (active,) = rewrite.emit(node.prim, (rewrite.map[view.inputs[0]],), node.params)
+            rewrite.let(node.outputs[0], rewrite.emit(view.prim, (active,), view.params)[0])
+        elif node.outputs[0] not in late:
+            rewrite.copy(node)
     return rewrite.done()
 
 
