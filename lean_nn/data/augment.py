@@ -44,13 +44,9 @@ class Shift:
     def __call__(self, x: Array, rng: np.random.Generator) -> Array:
         axes, most = _spatial("Shift", x), self.pixels
         moves = rng.integers(-most, most + 1, (len(x), axes))
-        for i in range(axes):
-            axis, size = 2 + i, x.shape[2 + i]
-            widths = [(most, most) if a == axis else (0, 0) for a in range(x.ndim)]
-            where = np.arange(size) + most - moves[:, i, None]
-            shape = [len(x) if a == 0 else size if a == axis else 1 for a in range(x.ndim)]
-            x = np.take_along_axis(np.pad(x, widths), where.reshape(shape), axis)
-        return x
+        padded = np.pad(x, [(0, 0), (0, 0), *[(most, most)] * axes])
+        places = np.lib.stride_tricks.sliding_window_view(padded, x.shape[2:], tuple(range(2, x.ndim)))
+        return places[(np.arange(len(x)), slice(None), *(most - moves).T)]  # one copy, a row at a time
 
 
 class Flip:
