@@ -52,6 +52,7 @@ from lean_nn_c.threads cimport threads_for
 cdef enum:
     PRIVATE = 131072        # bytes of a group's planes that a thread fills for itself
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
+    FAR = 8388608           # bytes of a group's planes that no cache keeps: strips are called in
     GATHERED = 16           # strips whose sums are collected, if they consist of several blocks, before they are spread
 
 
@@ -85,7 +86,8 @@ cdef void strip_of(const Columns* c, const Taps* t, const Block* k, const real* 
         piece(planes + s.piece[i].base, t.b + k.first, k.terms, s.piece[i].length, width, strip + s.piece[i].column)
     i = s.pieces - 1                        # the next strip begins where this one ends: its last cell's line
     ahead.place = <const char*>(planes + s.piece[i].base + s.piece[i].length + c.width - 1)
-    ahead.off, ahead.step, ahead.rows, ahead.length = t.b + k.first, sizeof(real), k.terms, 1
+    ahead.off, ahead.step, ahead.length = t.b + k.first, sizeof(real), 1
+    ahead.rows = k.terms if t.channels * t.b_channel * <int64_t>sizeof(real) > FAR else 0
     strip_product(rows, k.terms, panels, <const real*>strip, bias, add, out, ldo, stored, &ahead)
 
 
@@ -182,16 +184,15 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
     """All samples and groups of one output class. How it is split decides who computes, never what."""
     cdef int64_t i, units, strips = (cells_of(c) + c.width - 1) // c.width * samples, size = 0
     cdef bint dense = is_dense(c)
-    cdef Split s
     cdef real* memory = NULL
+    cdef Split s
     if m < FEW:
         s = split_work(samples * groups, m, m, m, c.tiles, 16, threads)
         units = samples * groups * s.m * s.t
     else:
         s = split_work(groups, m, most_rows(a), 24, strips, 64 if dense or t.blocks == 1 else GATHERED, threads)
         units = groups * s.m * s.t
-        size = scratch_of((m + s.m - 1) // s.m, c.width,
-                          0 if dense else 1 if t.blocks == 1 else (strips + s.t - 1) // s.t)
+        size = scratch_of((m + s.m - 1) // s.m, c.width, 0 if dense else 1 if t.blocks == 1 else (strips + s.t - 1) // s.t)
         memory = <real*>take_scratch((threads * size + SPARE_LINE) * sizeof(real))
     if memory == NULL and (m >= FEW or probing()):
         return NO_MEMORY
@@ -234,8 +235,7 @@ cdef bint open_class(const Geometry* g, const Planes* p, const int64_t* residue,
     return True
 
 
-cdef bint runs_fit(const Geometry* g, const Planes* p, bint transposed, int64_t m, int64_t width,
-                   Taps t) noexcept nogil:
+cdef bint runs_fit(const Geometry* g, const Planes* p, bint transposed, int64_t m, int64_t width, Taps t) noexcept nogil:
     """Whether every class has runs of at least one tile: then the source may serve as its own plane."""
     cdef int64_t residue[MAX_RANK]
     cdef Columns c
