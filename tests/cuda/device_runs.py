@@ -11,6 +11,8 @@ from conftest import LANE
 from lean_nn import from_numpy
 from lean_nn.cases import Case
 from lean_nn.convert import as_tensor
+from lean_nn.graph import compile
+from lean_nn.graph.passes import EXACT
 from lean_nn.ops import load_all
 from lean_nn.primitive import FLOATS, NONDIFF, Exact, Primitive, get
 from lean_nn.transforms import grad, jvp, vjp
@@ -63,7 +65,7 @@ class Call:
         outs = y if isinstance(y, tuple) else (y,)
         return [out for out, d in zip(outs, self.prim.differentiable_out, strict=True) if d]
 
-    def on(self, place: Callable[[np.ndarray], Any], derivatives: bool = True) -> dict[str, Arrays]:
+    def on(self, place: Callable[[np.ndarray], Any], derivatives: bool = True, second: bool = True) -> dict[str, Arrays]:
         """Everything there is to compare; `place` puts an array on a device."""
         boxes = [place(a) for a in self.arrays]
         y = self.prim(*boxes, **self.case.params)
@@ -71,15 +73,36 @@ class Call:
         if self.smooth and derivatives:
             outs = [out for out, d in zip(found["value"], self.prim.differentiable_out, strict=True) if d]
             u = [from_numpy(a, str(out.device)) for a, out in zip(self.u, outs, strict=True)]
-            found |= self._derivatives(boxes, [place(a) for a in self.v], u)
+            found |= self._derivatives(boxes, [place(a) for a in self.v], u, second)
         return {name: [t.cpu().numpy() for t in tensors] for name, tensors in found.items()}
 
-    def _derivatives(self, boxes: list[Any], v: list[Any], u: list[Any]) -> dict[str, list[Any]]:
+    def compiled(self, place: Callable[[np.ndarray], Any]) -> dict[str, Arrays]:
+        """Value, tangent and cotangent of the same call as a program."""
+        program = compile(lambda *boxes: self.prim(*boxes, **self.case.params), *self.arrays, passes=EXACT)
+        y = program(*(place(a) for a in self.arrays))
+        found = {"value": list(y) if isinstance(y, tuple) else [y]}
+        if self.smooth:
+            x, v, u = ([place(a) for a in arrays] for arrays in (self._moved(), self.v, self.u))
+            part = compile(self._function(self.arrays), *self._moved(), passes=EXACT)
+            found["tangent"], found["cotangent"] = list(part.jvp(x, v)[1]), list(part.vjp(x, tuple(u))[1])
+        return {name: [t.cpu().numpy() for t in tensors] for name, tensors in found.items()}
+
+    def _moved(self) -> Arrays:
+        return [self.arrays[i] for i in self.moving]
+
+    def _function(self, fixed: list[Any]) -> Callable[..., tuple[Any, ...]]:
+        """Of the arguments that have a derivative; the others are as given."""
+
         def f(*moving: Any) -> tuple[Any, ...]:
-            full = list(boxes)
+            full = list(fixed)
             for i, box in zip(self.moving, moving, strict=True):
                 full[i] = box
             return tuple(self.outputs(full))
+
+        return f
+
+    def _derivatives(self, boxes: list[Any], v: list[Any], u: list[Any], second: bool) -> dict[str, list[Any]]:
+        f = self._function(boxes)
 
         def weighted(*moving: Any) -> Any:
             parts = [inner(y, w) for y, w in zip(f(*moving), u, strict=True)]
@@ -90,12 +113,10 @@ class Call:
 
         x = [boxes[i] for i in self.moving]
         everything = tuple(range(len(x)))
-        gradient = grad(weighted, everything)
-        return {
-            "tangent": list(jvp(f, x, v)[1]),
-            "cotangent": list(vjp(f, *x)[1](tuple(u))),
-            "second": list(jvp(gradient, x, v)[1]),
-        }
+        found = {"tangent": list(jvp(f, x, v)[1]), "cotangent": list(vjp(f, *x)[1](tuple(u)))}
+        if second:
+            found["second"] = list(jvp(grad(weighted, everything), x, v)[1])
+        return found
 
 
 def bitwise(prim: Primitive) -> bool:

@@ -23,10 +23,14 @@ CUDA = "lean_nn/backend/cuda"
 VALUES, LAUNCH, TENSOR, PROGRAMS, MATRIX = (
     f"tests/cuda/test_cuda_{name}.py" for name in ("values", "launch", "tensor", "programs", "matrix")
 )
+SUMS, DIVISORS, ZEROS, SMOOTH, TIES = (
+    f"{VALUES}::test_{name}" for name in (
+        "sums_in_the_cpu_s_order", "every_divisor", "zeros_have_the_cpu_s_signs", "smooth_maxima", "few_values_many_ties")
+)  # fmt: skip
 
 
 class Mutant(NamedTuple):
-    """Replace `old` by `new` in a file; `first` is the test file that should notice."""
+    """Replace `old` by `new` in a file; `first` is the test, or the file of tests, that should notice."""
 
     what: str
     file: str
@@ -35,42 +39,65 @@ class Mutant(NamedTuple):
     first: str = VALUES
 
 
-K = f"{CUDA}/kernels.cu"
+K, W = f"{CUDA}/kernels.cu", f"{CUDA}/windows.h"
 MUTANTS = [
     Mutant("NaN does not win", K, "if (!(best >= v) && best == best)", "if (v > best && best == best)"),
     Mutant("the last NaN wins", K, "if (!(best >= v) && best == best)", "if (!(best >= v))"),
     Mutant("the last maximum wins", K, "if (!(best >= v) && best == best)", "if (!(best > v) && best == best)"),
     Mutant("a window without cells has an index", K,
            "        I at = -1;\n        if (cells.real", "        I at = 0;\n        if (cells.real"),
-    Mutant("threads do not stride", K, "i += (I)gridDim.x * (I)blockDim.x)", "i += (count))", LAUNCH),
-    Mutant("the block's number is forgotten", K,
+    Mutant("threads do not stride", W, "i += (I)gridDim.x * (I)blockDim.x)", "i += (count))", LAUNCH),
+    Mutant("the block's number is forgotten", W,
            "I i = (I)blockIdx.x * (I)blockDim.x + (I)threadIdx.x;", "I i = (I)threadIdx.x;", LAUNCH),
-    Mutant("padding before is read", K, "const I hidden = below(g, a, begin, 0);", "const I hidden = 0;"),
-    Mutant("padding after is read", K,
+    Mutant("padding before is read", W, "const I hidden = below(g, a, begin, 0);", "const I hidden = 0;", DIVISORS),
+    Mutant("padding after is read", W,
            "count = below(g, a, begin, g.in[a]) - hidden;", "count = below(g, a, begin, g.padded[a]) - hidden;"),
-    Mutant("the divisor counts beyond the padding", K, "inside = below(g, a, begin, g.padded[a]);", "inside = g.kernel[a];"),
-    Mutant("taps are counted rounding down", K, "return (a + b - 1) / b; }", "return a / b; }"),
-    Mutant("a cell misses its last window", K, "high = smaller(from / g.stride[a] + 1, g.out[a]);",
-           "high = smaller(from / g.stride[a], g.out[a]);"),
-    Mutant("a cell visits windows that do not exist", K, "high = smaller(from / g.stride[a] + 1, g.out[a]);",
-           "high = from / g.stride[a] + 1;"),
-    Mutant("a cell visits windows that ended before it", K,
+    Mutant("the divisor counts beyond the padding", W, "inside = below(g, a, begin, g.padded[a]);",
+           "inside = g.kernel[a];", DIVISORS),
+    Mutant("taps are counted rounding down", W, "return (a + b - 1) / b; }", "return a / b; }", DIVISORS),
+    Mutant("a cell misses its last window", W, "high = smaller(from / g.stride[a] + 1, g.out[a]);",
+           "high = smaller(from / g.stride[a], g.out[a]);", TIES),
+    Mutant("a cell visits windows that do not exist", W, "high = smaller(from / g.stride[a] + 1, g.out[a]);",
+           "high = from / g.stride[a] + 1;", TIES),
+    Mutant("a cell visits windows that ended before it", W,
            "low = reach > 0 ? up(reach, g.stride[a]) : 0;", "low = 0;", MATRIX),
-    Mutant("dilated windows hold every cell", K,
-           "return (j + g.before[a] - p * g.stride[a]) % g.dilation[a] == 0;", "return true;"),
-    Mutant("bins end rounding down", K, "(I)((((long long)i + 1) * n + m - 1) / m)", "(I)((((long long)i + 1) * n) / m)"),
-    Mutant("bins overflow 32 bits", K, "return (I)((long long)i * n / m);", "return i * n / m;"),
+    Mutant("dilated windows hold every cell", W,
+           "return (j + g.before[a] - p * g.stride[a]) % g.dilation[a] == 0;", "return true;", DIVISORS),
+    Mutant("bins end rounding down", W, "(I)((((long long)i + 1) * n + m - 1) / m)",
+           "(I)((((long long)i + 1) * n) / m)", DIVISORS),
+    Mutant("bins overflow 32 bits", W, "return (I)((long long)i * n / m);", "return i * n / m;"),
     Mutant("-1 is read as a cell", K, "at < 0 ? (T)0", "at < -1 ? (T)0", MATRIX),
-    Mutant("winners are looked for in the first plane", K, "if (idx[at] == i % size)", "if (idx[at] == i)"),
+    Mutant("winners are looked for in the first plane", K, "if (idx[at] == i % size)", "if (idx[at] == i)", TIES),
     Mutant("terms are added backwards", K, "for (long long s = bounds[r]; s < bounds[r + 1]; s++)",
            "for (long long s = bounds[r + 1] - 1; s >= bounds[r]; s--)"),
     Mutant("outer slices have the result's length", K,
            "terms[(outer * k + (I)order[s])", "terms[(outer * n + (I)order[s])", MATRIX),
-    Mutant("divisors change places", K, "by == PADDED ? (T)cells.all : by == REAL", "by == REAL ? (T)cells.all : by == PADDED"),
-    Mutant("equal infinities have no term", K, "return v == top ? (T)1 : exp(", "return exp("),
-    Mutant("padding adds no term", K, "total = lost > 0 ? (T)lost * soft_term((T)0, top, beta) : (T)0;", "total = (T)0;"),
-    Mutant("smooth minimum shifted by the maximum", K, "return beta < 0 ? -v : v; }", "return v; }"),
-    Mutant("shares are not divided by their total", K, "(y_bar[at] / total[at])", "y_bar[at]"),
+    Mutant("divisors change places", K, "by == PADDED ? inside", "by == REAL ? inside", DIVISORS),
+    Mutant("a window without cells divides by nothing", K, "(T)larger(outer, 1), (T)larger(inner, 1)",
+           "(T)outer, (T)inner", DIVISORS),
+    Mutant("columns are summed cell by cell", K, "sum = alike && cells.rows() <= ROWS ?", "sum = false ?", SUMS),
+    Mutant("bins are summed by columns", K, "sum = alike && cells.rows()", "sum = cells.rows()", SUMS),
+    Mutant("one row too many is summed by columns", K, "cells.rows() <= ROWS ?", "cells.rows() <= ROWS + 1 ?", SUMS),
+    Mutant("a plane is summed in one part", K, "for (I l = 0; l < PARTS; l++) {\n        T part = 0;\n        "
+           "for (I i = l; i < even; i += PARTS)", "for (I l = 0; l < 1; l++) {\n        T part = 0;\n        "
+           "for (I i = l; i < even; i++)", SUMS),
+    Mutant("a whole plane is summed as a window", K, "product(g.out) == 1 && cells.real", "false && cells.real", SUMS),
+    Mutant("averages are multiplied by a reciprocal", K, "y[i] = sum / divisor<Window>(g, p, by, given).all();",
+           "y[i] = sum * ((T)1 / divisor<Window>(g, p, by, given).all());", DIVISORS),
+    Mutant("shares are divided one by one", K, "even ? together / first.all() : apart", "apart", SUMS),
+    Mutant("shares are divided by the first divisor", K, "even ? together / first.all() : apart", "together / first.all()",
+           SUMS),
+    Mutant("cells gather row by row", K, "if (cover.some && alike && cover.rows(g, j) <= ROWS)", "if (false)", SUMS),
+    Mutant("windows that do not hold a cell are counted", W, "some += Window::holds(g, a, j[a], q);", "some += 1;", SUMS),
+    Mutant("a sum of columns begins with -0", K, "    T sum = 0;\n    do {\n        T column = 0;",
+           "    T sum = -(T)0;\n    do {\n        T column = -(T)0;", ZEROS),
+    Mutant("exp and log round twice", K, "#define LNN_FUSED\n", "", SMOOTH),
+    Mutant("products and sums are fused", f"{CUDA}/launch.py", '"-fmad=false",', ""),
+    Mutant("alike windows are not", f"{CUDA}/pool.py", "last.stride >= 1 and", "last.stride > 1 and", SUMS),
+    Mutant("equal infinities have no term", K, "return v == top ? (T)1 : expo(", "return expo(", SMOOTH),
+    Mutant("padding adds no term", K, "total = lost > 0 ? (T)lost * soft_term((T)0, top, beta) : (T)0;", "total = (T)0;", SMOOTH),
+    Mutant("smooth minimum shifted by the maximum", K, "return beta < 0 ? -v : v; }", "return v; }", SMOOTH),
+    Mutant("shares are not divided by their total", K, "(y_bar[at] / total[at])", "y_bar[at]", SMOOTH),
     Mutant("columns read before the image", K, "real = real && j >= 0 && j < g.in[a];", "real = real && j < g.in[a];"),
     Mutant("columns read after the image", K, "real = real && j >= 0 && j < g.in[a];", "real = real && j >= 0;"),
     Mutant("columns are not dilated", K,

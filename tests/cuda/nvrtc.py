@@ -1,6 +1,6 @@
 """NVIDIA's run-time compiler through ctypes: it needs no device, and its PTX is what a card would be given.
 
-The package is ``nvidia-cuda-nvrtc-cu12`` (the extra ``cuda-test``). CuPy compiles with ``-ftz=true``; so do we.
+The package is ``nvidia-cuda-nvrtc-cu12`` (the extra ``cuda-test``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ARCHITECTURES = (70, 75, 80, 90, 100, 120)
+CUPY = ("-ftz=true", "--device-as-default-execution-space")  # what CuPy adds to the options of every module
 
 
 def library_path() -> Path | None:
@@ -45,12 +46,12 @@ def _text(program: ctypes.c_void_p, what: str) -> bytes:
 
 def compile_ptx(source: str, options: tuple[str, ...], architecture: str = "compute_80") -> str:
     """The PTX of `source`; an AssertionError with the compiler's words where it does not compile."""
-    return _compile(source, (f"-arch={architecture}", "-ftz=true", *options))[1].rstrip(b"\0").decode()
+    return _compile(source, (f"-arch={architecture}", *CUPY, *options))[1].rstrip(b"\0").decode()
 
 
 def compile_cubin(source: str, options: tuple[str, ...], architecture: int) -> str:
     """What ptxas says of the machine code: registers, spills, stack, one paragraph per kernel."""
-    return _compile(source, (f"-arch=sm_{architecture}", "-ftz=true", "--ptxas-options=-v", *options))[0]
+    return _compile(source, (f"-arch=sm_{architecture}", *CUPY, "--ptxas-options=-v", *options))[0]
 
 
 def _compile(source: str, options: tuple[str, ...]) -> tuple[str, bytes]:

@@ -43,6 +43,21 @@ def test_derivatives_of_large_cases(case: Case, dtype: str) -> None:
     agree(case, dtype, True)
 
 
+COMPILED = [case for case in CASES if "large" not in case.tags and case.primitive != "to_device"]  # programs do not move
+
+
+@pytest.mark.parametrize("case", COMPILED, ids=str)
+def test_a_compiled_case_has_eagers_bits_on_the_device(case: Case) -> None:
+    """Value, tangent and cotangent; the program is made once, of host arrays, and run where its arguments lie."""
+    call = Call(case, "float32")
+    place = lambda a: ln.from_numpy(a, "cuda")  # noqa: E731
+    with np.errstate(all="ignore"):
+        wanted, got = call.on(place, second=False), call.compiled(place)
+    assert {name: [a.tobytes() for a in arrays] for name, arrays in got.items()} == {
+        name: [a.tobytes() for a in arrays] for name, arrays in wanted.items()
+    }
+
+
 def test_every_primitive_has_a_cuda_slot() -> None:
     ln.tensor([1.0]).cuda()
     from lean_nn.backend.cuda import SLOTS, slot_of

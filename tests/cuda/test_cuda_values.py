@@ -90,6 +90,7 @@ SUMS: list[tuple[tuple[int, ...], Window | Bins]] = [
     ((5,), strided("p", 1, 3, 1, 1)),  # shorter than a register
     ((13, 37), strided("p", 2, 2)), ((13, 37), strided("p", 2, 3, 2, 1)), ((13, 37), strided("p", 2, (5, 4), (1, 3), 2, (2, 1))),
     ((270, 7), strided("p", 2, (255, 2), 1)), ((270, 7), strided("p", 2, (257, 2), 1)),  # a box of too many rows
+    ((900, 3), strided("p", 2, (200, 2), 1, 0, (2, 1))),  # more rows above a cell than hold it
     ((13, 11), Bins((1, 1))), ((3, 5, 7), Bins((1, 1, 1))), ((13, 37), strided("p", 2, (13, 37), 1)),  # one window
     ((8, 36), Bins((4, 18))), ((9, 37), Bins((5, 18))), ((9, 4), Bins((2, 9))),  # bins alike, and not
     ((6, 5, 19), strided("p", 3, 3, 2, 1)), ((6, 5, 19), strided("p", 3, (4, 3, 2), 1, 1, (1, 2, 3))),
