@@ -18,7 +18,7 @@ import numpy as np
 from lean_nn.accuracy import bound_text, measure
 from lean_nn.cases import Case, all_cases
 from lean_nn.ops import load_all
-from lean_nn.primitive import FLOATS, Primitive, get
+from lean_nn.primitive import FLOATS, Primitive, comparable, get
 
 __all__ = ["Finding", "check", "line"]
 
@@ -53,11 +53,6 @@ class Finding:
         }
 
 
-def _comparable(prim: Primitive) -> bool:
-    """Whether there is a kernel of its own to compare: a view has none."""
-    return prim.view is None and prim.cpu is not None and prim.spec is not None
-
-
 def _try(finding: Finding, prim: Primitive, case: Case, dtype: np.dtype[Any], seed: int) -> None:
     where = f"{case} {dtype}"
     try:
@@ -80,7 +75,7 @@ def check(
     for case in all_cases():
         if "large" not in case.tags:
             by_name.setdefault(case.primitive, []).append(case)
-    names = sorted(name for name in load_all() if wanted.search(name) and _comparable(get(name)))
+    names = sorted(name for name in load_all() if wanted.search(name) and comparable(get(name)))
     for number, name in enumerate(names):
         prim, began = get(name), time.perf_counter()
         finding = Finding(name, bound_text(prim.accuracy), len(by_name.get(name, [])))

@@ -6,7 +6,7 @@ One record per primitive::
         "exp",
         abstract=same_shape,              # shapes and dtypes, and the only place that raises for them
         spec=spec.exp,                    # what it means, on object arrays of any scalar
-        cpu=kernel,                       # how fast: writes into the outputs it is given
+        step=kernel,                      # how fast: what computes arrays of these shapes
         jvp=(lambda t, y, x: mul(t, y),), # one rule per argument, made of primitives only
         vjp=(lambda g, y, x: mul(g, y),),
         saves_output=True,                # the rules use y
@@ -30,8 +30,9 @@ in another way (reshape) has ``view(*arrays, **params)`` instead of kernels. ``l
 engine may call itself for the commonest case, one float type and equal shapes. ``pointwise``, the names of its
 numbers, says that element i of the output depends on element i of the arguments alone (broadcast to its shape), so
 that it may be written over one of them. ``step(*avals, out=avals, **params)`` is the kernel with its geometry read
-once (`lean_nn_c.step`); compiled programs run nothing else. ``checks_values`` says that the kernel looks at the numbers
-and may refuse them (an index, say), so a program changes nothing of the caller's before it has run.
+once (`lean_nn_c.step`), which eager code remembers and compiled programs run alone; where there is none, in a primitive of
+your own, ``cpu(*arrays, out=outputs, **params)`` writes into the outputs it is given. ``checks_values`` says that the kernel
+looks at the numbers and may refuse them (an index, say), so a program changes nothing of the caller's before it has run.
 ``NONDIFF`` marks an argument without a derivative. A rule that is missing is an error when it is needed, never zero.
 """
 
@@ -190,6 +191,11 @@ def _backend_of(prim: Primitive, arrays: tuple[Any, ...]) -> Backend:
             return backend
     kinds = sorted({type(a).__name__ for a in arrays})
     raise TypeError(f"{prim.name}: no backend for such arrays; got {kinds}; pass NumPy arrays or Tensors")
+
+
+def comparable(prim: Primitive) -> bool:
+    """Whether a kernel of its own stands beside a meaning: a view has none."""
+    return prim.view is None and (prim.step is not None or prim.cpu is not None) and prim.spec is not None
 
 
 def missing_kernel(prim: Primitive, backend: str) -> GraphError:
