@@ -49,7 +49,8 @@ DIRECTIVES = {
 # that most machines have (v3); small code for what is not a hot loop and for the machines from before 2013 (v2). Wider
 # vectors help where arithmetic is the bound: v4 is built for products only, and takes the other kernels from v3.
 # Loops' last few values are not worth vector code of their own (a seventh of elementwise), calls not a table to jump through.
-PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "--param=vect-epilogues-nomask=0",
+EPILOGUES = [] if DEBUG else ["--param=vect-epilogues-nomask=0"]
+PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", *EPILOGUES,
                                      "-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]  # fmt: skip
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
@@ -123,7 +124,7 @@ def translated() -> dict[str, str]:
 
 def extensions() -> list[Extension]:
     def extension(name: str, source: str, flags: list[str]) -> Extension:
-        optimise = FAST if name in HOT else SMALL if name in COLD or name in INNER else PLAIN
+        optimise = FAST if name in HOT else [*SMALL, *EPILOGUES] if name in INNER else SMALL if name in COLD else PLAIN
         hot = [("LNN_HOT", "1")] if name in INNER and not DEBUG else []
         return Extension(
             f"{PACKAGE}.{name}",

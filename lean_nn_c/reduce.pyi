@@ -2,7 +2,6 @@ from lean_nn_c.step import Step
 
 KINDS: dict[str, tuple[int, str]]
 ROLES: tuple[str, ...]
-LARGE: tuple[str, ...]
 
 def roundings(n: int) -> int: ...
 def sum_roundings(shape: tuple[int, ...], axes: tuple[int, ...]) -> int: ...
@@ -28,4 +27,6 @@ def standard_step(
     B: int,
     eps: float = 0,
     tangents: bool = False,
+    S: int = 0,
+    W: int = 0,
 ) -> Step: ...

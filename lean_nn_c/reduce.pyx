@@ -408,29 +408,28 @@ cdef extern from "standard.h" nogil:
         void* first
         void* second
         int tangents
-    ctypedef void (*lnn_standard_unit)(const lnn_standard*, Py_ssize_t) noexcept nogil
-    Py_ssize_t lnn_standard_units(Py_ssize_t, Py_ssize_t)
-    void lnn_standardize_f32(const lnn_standard*, Py_ssize_t)
-    void lnn_standardize_f64(const lnn_standard*, Py_ssize_t)
-    void lnn_slope_f32(const lnn_standard*, Py_ssize_t)
-    void lnn_slope_f64(const lnn_standard*, Py_ssize_t)
+        Py_ssize_t S, W
+        void* scratch
+    ctypedef void (*lnn_standard_run)(const lnn_standard*, int, Py_ssize_t) noexcept nogil
+    size_t lnn_standard_plan(lnn_standard*, size_t)
+    Py_ssize_t lnn_standard_tasks(const lnn_standard*, int)
+    void lnn_standard_task_f32(const lnn_standard*, int, Py_ssize_t)
+    void lnn_standard_task_f64(const lnn_standard*, int, Py_ssize_t)
 
 
-cdef void run_units(lnn_standard_unit f, const lnn_standard* job, Py_ssize_t work) noexcept nogil:
-    cdef Py_ssize_t unit, units = lnn_standard_units(job.G, job.B)
-    cdef int threads = threads_for(work)
+cdef void run_tasks(lnn_standard_run f, const lnn_standard* job, int phase, Py_ssize_t tasks, int threads) noexcept nogil:
+    cdef Py_ssize_t task
     if threads == 1:
-        for unit in range(units):
-            f(job, unit)
+        for task in range(tasks):
+            f(job, phase, task)
         return
-    for unit in prange(units, num_threads=threads, schedule="static"):
-        f(job, unit)
+    for task in prange(tasks, num_threads=threads, schedule="static"):
+        f(job, phase, task)
 
 
 # Where each array of a job stands among the step's: its number, or −1 where there is none.
 cdef struct StandardPlan:
     lnn_standard job
-    lnn_standard_unit unit
     double empty                # what `first` and `second` are where a group has no element
     int x, t, mean, rstd, w, b, g_mean, g_rstd, y, first, second
 
@@ -445,14 +444,32 @@ cdef void fill_empty(void* to, Py_ssize_t n, double value, real unused) noexcept
 cdef int run_standard(const void* plan, char** at, real unused) noexcept nogil:
     cdef const StandardPlan* p = <const StandardPlan*>plan
     cdef lnn_standard job = p.job
+    cdef lnn_standard_run f
+    cdef size_t scratch
+    cdef Py_ssize_t numbers
+    cdef int phase = 0, threads = threads_for(job.A * job.G * job.B * 4)
     job.x, job.t, job.mean, job.rstd = pick(at, p.x), pick(at, p.t), pick(at, p.mean), pick(at, p.rstd)
     job.w, job.b, job.g_mean, job.g_rstd = pick(at, p.w), pick(at, p.b), pick(at, p.g_mean), pick(at, p.g_rstd)
     job.y, job.first, job.second = pick(at, p.y), pick(at, p.first), pick(at, p.second)
-    if job.A * job.B == 0:
-        fill_empty(job.first, job.G, p.empty, unused)
-        fill_empty(job.second, job.G, p.empty, unused)
-    elif job.G:
-        run_units(p.unit, &job, job.A * job.G * job.B * 4)
+    if job.A * job.G * job.B == 0:
+        numbers = job.W if job.W and job.t != NULL and not job.tangents else job.G
+        fill_empty(job.first, numbers, p.empty, unused)
+        fill_empty(job.second, numbers, p.empty, unused)
+        return STEP_DONE
+    scratch = lnn_standard_plan(&job, sizeof(real))
+    if scratch:
+        job.scratch = take_scratch(scratch)
+        if job.scratch == NULL:
+            return STEP_NO_MEMORY
+    if real is float:
+        f = lnn_standard_task_f32
+    else:
+        f = lnn_standard_task_f64
+    while lnn_standard_tasks(&job, phase):
+        run_tasks(f, &job, phase, lnn_standard_tasks(&job, phase), threads)
+        phase += 1
+    if scratch:
+        give_scratch(job.scratch)
     return STEP_DONE
 
 
@@ -465,17 +482,19 @@ cdef int standard_f64(const void* plan, char** at) noexcept nogil:
 
 
 ROLES = ("x", "t", "mean", "rstd", "w", "b", "g_mean", "g_rstd", "y", "first", "second")
-LARGE = ("x", "t", "y")      # the others have one number per group
 
 
 def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double eps=0,
-                  bint tangents=False):
+                  bint tangents=False, Py_ssize_t S=0, Py_ssize_t W=0):
     """Standardisation of (A, G, B) per g, or its slope where there is a `t`; `roles` name the arrays, outputs last.
 
     Without `t`: y = w·(x − mean)·rstd + b, first = mean, second = rstd = 1/√(variance + eps); w and b may be missing.
     With it: y = w·rstd·(t − m(t) − z·m(z·t)) + (g_mean − g_rstd·rstd²·z)/n, z = (x − mean)·rstd, or x without `mean`; w, g_mean
     and g_rstd may be missing. `first` and `second`, if wanted: Σ t and Σ t·z per group, or with `tangents` m(t) and
     −rstd²·m(z·t).
+
+    Where W is not 0, A is 1, and w and b are not per group: element e of the array has the (e div S mod W)-th of W numbers. With
+    `t` and without `tangents` it is then w·t that stands for t in y, and `first` and `second` are sums per such number.
     """
     cdef StandardPlan p
     cdef int item = 8 if wide else 4
@@ -485,13 +504,17 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
         raise ValueError(f"{name}: different roles among {ROLES}, x and y at least; got {roles}")
     if ("rstd" not in roles) if slope else not {"first", "second"} <= set(roles):
         raise ValueError(f"{name}: a slope has rstd, and the map itself first and second; got {roles}")
-    p.job.A, p.job.G, p.job.B, p.job.eps, p.job.tangents = A, G, B, eps, tangents
+    if W and (A != 1 or S < 1 or B % S or W % max(B // S, 1) or G * B % (W * S) or "w" not in roles or ("b" in roles) == slope
+              or (slope and ("mean" not in roles or "first" not in roles or "second" not in roles))):
+        raise ValueError(f"{name}: features divide groups, and groups samples; got {(A, G, B)}, {W} features of {S}, {roles}")
+    p.job.A, p.job.G, p.job.B, p.job.eps, p.job.tangents, p.job.S, p.job.W = A, G, B, eps, tangents, S, W
     p.empty = 0 if slope and not tangents else NAN
-    if slope:
-        p.unit = lnn_slope_f64 if wide else lnn_slope_f32
-    else:
-        p.unit = lnn_standardize_f64 if wide else lnn_standardize_f32
     number = {role: i for i, role in enumerate(roles)}
     p.x, p.t, p.mean, p.rstd, p.w, p.b, p.g_mean, p.g_rstd, p.y, p.first, p.second = [number.get(role, -1) for role in ROLES]
-    return make_step(name, standard_f64 if wide else standard_f32, &p, sizeof(p),
-                     tuple([item * (A * G * B if role in LARGE else G) for role in roles]), outputs)
+    p.job.t = <const void*>roles if slope else NULL     # only looked at for whether there is one
+    sizes = {role: item * (A * G * B if role in ("x", "t", "y") else G) for role in roles}
+    if W:
+        sizes.update(dict.fromkeys(["w", "b"] + (["first", "second"] if slope and not tangents else []), item * W))
+    scratch = A * G * B > 0 and lnn_standard_plan(&p.job, item) > 0
+    return make_step(name, standard_f64 if wide else standard_f32, &p, sizeof(p), tuple([sizes[role] for role in roles]), outputs,
+                     None, scratch)

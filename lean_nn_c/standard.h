@@ -26,7 +26,7 @@
 #include "hot.h"
 #include "simd.h"
 
-enum { LNN_PIECE = 512, LNN_SIDE = 128, LNN_STRIP_ROWS = 32 };
+enum { LNN_PIECE = 512, LNN_SIDE = 128, LNN_STRIP = 1024, LNN_STRIP_ROWS = 32, LNN_BLOCKS = 32 };
 
 typedef struct {
     ptrdiff_t A, G, B;
@@ -34,9 +34,18 @@ typedef struct {
     const void *x, *t, *mean, *rstd, *w, *b, *g_mean, *g_rstd; /* may be NULL: mean (z is given), w, b, g_mean, g_rstd */
     void *y, *first, *second;   /* forward: mean and rstd; slope: Σ t and Σ t·z, or the tangents of mean and rstd, or NULL */
     int tangents;               /* which of the two */
+    ptrdiff_t S, W;             /* W > 0 (then A is 1): w and b have W numbers, element e of the array the (e / S mod W)-th */
+    ptrdiff_t rows, blocks;     /* what a task takes of A, or of the samples of W·S elements, where partial results wait in scratch */
+    void *scratch;
 } lnn_standard;
 
-typedef void (*lnn_standard_unit)(const lnn_standard *job, ptrdiff_t unit);
+typedef void (*lnn_standard_run)(const lnn_standard *job, int phase, ptrdiff_t task);
+typedef enum { LNN_UNITS, LNN_STRIPS, LNN_FEATURES } lnn_way;
+
+static inline lnn_way lnn_standard_way(const lnn_standard *job) {
+    if (job->W) return job->t && !job->tangents ? LNN_FEATURES : LNN_UNITS;
+    return job->B == 1 ? LNN_STRIPS : LNN_UNITS;
+}
 
 /* groups of a unit: as many as lie within a piece */
 static inline ptrdiff_t lnn_standard_side(ptrdiff_t B) {
@@ -45,6 +54,28 @@ static inline ptrdiff_t lnn_standard_side(ptrdiff_t B) {
 }
 static inline ptrdiff_t lnn_standard_units(ptrdiff_t G, ptrdiff_t B) {
     return (G + lnn_standard_side(B) - 1) / lnn_standard_side(B);
+}
+/* cut the rows (or samples) into blocks, LNN_BLOCKS at most, and fewer where features are many; bytes of scratch */
+static inline size_t lnn_standard_plan(lnn_standard *job, size_t item) {
+    const lnn_way way = lnn_standard_way(job);
+    const ptrdiff_t rows = way == LNN_STRIPS ? job->A : way == LNN_FEATURES ? job->G * job->B / (job->W * job->S) : 0;
+    ptrdiff_t most = LNN_BLOCKS, unit = 1;
+    if (way == LNN_UNITS || rows == 0) { job->blocks = 0; return 0; }
+    if (way == LNN_STRIPS) unit = LNN_STRIP_ROWS;
+    else if (131072 / job->W < most) most = 131072 / job->W > 4 ? 131072 / job->W : 4;
+    job->rows = ((rows + most - 1) / most + unit - 1) / unit * unit;
+    job->blocks = (rows + job->rows - 1) / job->rows;
+    return 2 * (size_t)job->blocks * (way == LNN_STRIPS ? (size_t)job->G * 8 : (size_t)job->W * (8 + item));
+}
+
+/* how many tasks a phase has; 0 when all is done */
+static inline ptrdiff_t lnn_standard_tasks(const lnn_standard *job, int phase) {
+    const ptrdiff_t strips = (job->G + LNN_STRIP - 1) / LNN_STRIP;
+    switch (lnn_standard_way(job)) {
+    case LNN_STRIPS: return phase > 2 ? 0 : phase == 1 ? strips : strips * job->blocks;
+    case LNN_FEATURES: return phase > 1 ? 0 : phase == 1 ? (job->W + LNN_SIDE - 1) / LNN_SIDE : job->blocks * (job->W * job->S / job->B);
+    default: return phase > 0 ? 0 : lnn_standard_units(job->G, job->B);
+    }
 }
 static inline int lnn_standard_groups(const lnn_standard *job, ptrdiff_t first) {
     const ptrdiff_t side = lnn_standard_side(job->B), left = job->G - first;

@@ -47,8 +47,8 @@ LNN_INLINE double LNN_NAME(lnn_std_piece)(const T *x, ptrdiff_t rows, ptrdiff_t 
     return LNN_NAME(lnn_std_lanes)(acc, tail);
 }
 
-/* (Σ t, Σ t·(x − centre)) likewise */
-LNN_INLINE void LNN_NAME(lnn_std_pair)(const T *t, const T *x, ptrdiff_t rows, ptrdiff_t n, ptrdiff_t pitch, const T centre,
+/* (Σ t, Σ t·(x − centre)) likewise, where there is a w with w·t in place of t */
+LNN_INLINE void LNN_NAME(lnn_std_pair)(const T *t, const T *x, const T *w, ptrdiff_t rows, ptrdiff_t n, ptrdiff_t pitch, const T centre,
                                          double sums[2]) {
     V acc[VECTORS], dot[VECTORS];
     T tail[TAIL] = {0}, dot_tail[TAIL] = {0};
@@ -59,14 +59,17 @@ LNN_INLINE void LNN_NAME(lnn_std_pair)(const T *t, const T *x, ptrdiff_t rows, p
         for (; i + TAIL <= n; i += TAIL) {
 #pragma GCC unroll 8
             for (int k = 0; k < VECTORS; k++) {
-                const V u = *(const VU *)(t + i + k * WIDTH), v = *(const VU *)(x + i + k * WIDTH);
+                V u = *(const VU *)(t + i + k * WIDTH);
+                const V v = *(const VU *)(x + i + k * WIDTH);
+                if (w) u *= *(const VU *)(w + i + k * WIDTH);
                 acc[k] += u;
                 dot[k] += u * (v - centre);
             }
         }
         for (ptrdiff_t k = 0; k < n - i; k++) {
-            tail[k] += t[i + k];
-            dot_tail[k] += t[i + k] * (x[i + k] - centre);
+            const T u = w ? t[i + k] * w[i + k] : t[i + k];
+            tail[k] += u;
+            dot_tail[k] += u * (x[i + k] - centre);
         }
     }
     sums[0] += LNN_NAME(lnn_std_lanes)(acc, tail);
@@ -98,83 +101,172 @@ LNN_INLINE void LNN_NAME(lnn_std_numbers)(const lnn_standard *job, ptrdiff_t g, 
     if (job->second) ((T *)job->second)[g] = (T)(job->tangents ? -r * r * dot / n : dot);
 }
 
-/* LNN_SIDE groups side by side (B = 1): the same sums, LNN_STRIP_ROWS rows at a time, then in double */
-LNN_INLINE void LNN_NAME(lnn_std_strip)(const T *t, const T *x, ptrdiff_t A, ptrdiff_t pitch, int columns, const T *centre,
-                                        double *sum, double *dot) {
-    for (int k = 0; k < columns; k++) sum[k] = dot[k] = 0;
-    for (ptrdiff_t a = 0; a < A; a += LNN_STRIP_ROWS) {
-        const ptrdiff_t end = A - a < LNN_STRIP_ROWS ? A : a + LNN_STRIP_ROWS;
-        T part[LNN_SIDE] = {0}, dots[LNN_SIDE] = {0};
-        for (ptrdiff_t r = a; r < end; r++) {
-            const T *tr = t + r * pitch, *xr = x + r * pitch;
-            for (int k = 0; k < columns; k++) {
-                part[k] += tr[k];
-                dots[k] += tr[k] * (xr[k] - centre[k]);
+/* Columns (B = 1): LNN_STRIP of them side by side, a block of rows per task. Partial results are summed over LNN_STRIP_ROWS rows,
+ * then in double; the blocks' wait in the scratch, two lines of G numbers for each, until all are there. */
+
+/* where the two numbers of block `block` and column `first` are */
+LNN_INLINE double *LNN_NAME(lnn_std_partial)(const lnn_standard *job, ptrdiff_t block, ptrdiff_t first) {
+    return (double *)job->scratch + 2 * block * job->G + first;
+}
+
+/* mean and Σ (x − mean)² of each column, or Σ t and Σ t·(x − μ) */
+static void LNN_NAME(lnn_strip_sums)(const lnn_standard *job, ptrdiff_t block, ptrdiff_t first, int columns) {
+    const ptrdiff_t begin = block * job->rows, end = job->A - begin < job->rows ? job->A : begin + job->rows, G = job->G;
+    const T *x = (const T *)job->x + first, *t = job->t ? (const T *)job->t + first : NULL;
+    const T *mean = job->t && job->mean ? (const T *)job->mean + first : NULL;
+    double *one = LNN_NAME(lnn_std_partial)(job, block, first), *two = one + G;
+    for (int k = 0; k < columns; k++) one[k] = two[k] = 0;
+    for (ptrdiff_t a = begin; a < end; a += LNN_STRIP_ROWS) {
+        const ptrdiff_t rows = end - a < LNN_STRIP_ROWS ? end - a : LNN_STRIP_ROWS;
+        const double before = (double)(a - begin), share = (double)rows / (before + (double)rows);
+        T own[LNN_STRIP], other[LNN_STRIP], centre[LNN_STRIP];
+        for (int k = 0; k < columns; k++) own[k] = other[k] = 0;
+        for (ptrdiff_t r = a; r < a + rows && !t; r++) {
+            const T *xr = x + r * G;
+            for (int k = 0; k < columns; k++) own[k] += xr[k];
+        }
+        for (int k = 0; k < columns; k++) centre[k] = !t ? (own[k] /= (T)rows) : mean ? mean[k] : 0;
+        for (ptrdiff_t r = a; r < a + rows; r++) {
+            const T *xr = x + r * G, *tr = t + (t ? r * G : 0);
+            if (t) for (int k = 0; k < columns; k++) { own[k] += tr[k]; other[k] += tr[k] * (xr[k] - centre[k]); }
+            else for (int k = 0; k < columns; k++) other[k] += (xr[k] - centre[k]) * (xr[k] - centre[k]);
+        }
+        for (int k = 0; k < columns; k++) {
+            const double apart = own[k] - one[k];
+            one[k] += t ? own[k] : apart * share;
+            two[k] += t ? other[k] : other[k] + apart * apart * before * share;
+        }
+    }
+}
+
+/* the blocks' numbers joined in their order; the first block's place has p, q and s of a slope, or nothing more */
+static void LNN_NAME(lnn_strip_join)(const lnn_standard *job, ptrdiff_t first, int columns) {
+    double *one = LNN_NAME(lnn_std_partial)(job, 0, first), *two = one + job->G;
+    for (ptrdiff_t block = 1; block < job->blocks; block++) {
+        const double *more = LNN_NAME(lnn_std_partial)(job, block, first), before = (double)(block * job->rows);
+        const double rows = (double)(job->A < (block + 1) * job->rows ? job->A - block * job->rows : job->rows), share = rows / (before + rows);
+        for (int k = 0; k < columns; k++) {
+            const double apart = more[k] - one[k];
+            one[k] += job->t ? more[k] : apart * share;
+            two[k] += job->t ? more[k + job->G] : more[k + job->G] + apart * apart * before * share;
+        }
+    }
+    for (int k = 0; k < columns && !job->t; k++) {
+        ((T *)job->first)[first + k] = (T)one[k];
+        ((T *)job->second)[first + k] = (T)(1 / sqrt(two[k] / (double)job->A + job->eps));
+    }
+}
+
+static void LNN_NAME(lnn_strip_write)(const lnn_standard *job, ptrdiff_t block, ptrdiff_t first, int columns) {
+    const ptrdiff_t begin = block * job->rows, end = job->A - begin < job->rows ? job->A : begin + job->rows, G = job->G;
+    const double *one = LNN_NAME(lnn_std_partial)(job, 0, first);
+    lnn_standard quiet = *job; /* only one block stores the results per group */
+    T p[LNN_STRIP], q[LNN_STRIP], s[LNN_STRIP], mean[LNN_STRIP], number[3];
+    if (block) quiet.first = quiet.second = NULL;
+    for (int k = 0; k < columns; k++) {
+        if (job->t) {
+            LNN_NAME(lnn_std_numbers)(&quiet, first + k, (const double[2]){one[k], one[k + G]}, number);
+            p[k] = number[0], q[k] = number[1], s[k] = number[2];
+            mean[k] = job->mean ? ((const T *)job->mean)[first + k] : 0;
+        } else {
+            const T r = ((const T *)job->second)[first + k];
+            mean[k] = ((const T *)job->first)[first + k];
+            s[k] = job->w ? ((const T *)job->w)[first + k] * r : r;
+            q[k] = job->b ? ((const T *)job->b)[first + k] : 0;
+        }
+    }
+    for (ptrdiff_t a = begin; a < end; a++) {
+        const T *xa = (const T *)job->x + first + a * G, *ta = job->t ? (const T *)job->t + first + a * G : NULL;
+        T *ya = (T *)job->y + first + a * G;
+        if (ta) { _Pragma("GCC ivdep") for (int k = 0; k < columns; k++) ya[k] = p[k] * ta[k] + (q[k] + s[k] * (xa[k] - mean[k])); }
+        else { _Pragma("GCC ivdep") for (int k = 0; k < columns; k++) ya[k] = (xa[k] - mean[k]) * s[k] + q[k]; }
+    }
+}
+
+static void LNN_NAME(lnn_strip)(const lnn_standard *job, int phase, ptrdiff_t task) {
+    const ptrdiff_t strips = (job->G + LNN_STRIP - 1) / LNN_STRIP, first = task % strips * LNN_STRIP;
+    const int columns = job->G - first < LNN_STRIP ? (int)(job->G - first) : LNN_STRIP;
+    if (phase == 0) LNN_NAME(lnn_strip_sums)(job, task / strips, first, columns);
+    else if (phase == 1) LNN_NAME(lnn_strip_join)(job, first, columns);
+    else LNN_NAME(lnn_strip_write)(job, task / strips, first, columns);
+}
+
+/* A factor (and a term) per feature: y = w·z + b, or w·(p·t + q + s·(x − μ)), element i of the group having feature i / S */
+LNN_INLINE void LNN_NAME(lnn_std_feature)(const lnn_standard *job, const T *w, const T *b, const T *t, const T *x, T *y, T p, T q, T s, T mean) {
+    for (ptrdiff_t i = 0; i < job->B; i += job->S, w++, b += b != NULL) {
+        const T by = *w, and = b ? *b : 0;
+        if (job->S == 1 && t) {
+            _Pragma("GCC ivdep") for (ptrdiff_t k = 0; k < job->B; k++) y[k] = w[k] * (p * t[k] + (q + s * (x[k] - mean)));
+            return;
+        }
+        if (job->S == 1) {
+            _Pragma("GCC ivdep") for (ptrdiff_t k = 0; k < job->B; k++) y[k] = (x[k] - mean) * s * w[k] + b[k];
+            return;
+        }
+        if (t) { _Pragma("GCC ivdep") for (ptrdiff_t k = i; k < i + job->S; k++) y[k] = by * (p * t[k] + (q + s * (x[k] - mean))); }
+        else { _Pragma("GCC ivdep") for (ptrdiff_t k = i; k < i + job->S; k++) y[k] = (x[k] - mean) * (s * by) + and; }
+    }
+}
+
+/* The reverse slope with features, whose own results Σ t·z and Σ t go across groups: groups `own`, `own` + `apart`, … of a block of
+ * samples per task, summed over LNN_STRIP_ROWS of them, then in double; the blocks' sums wait in the scratch until all are there. */
+static void LNN_NAME(lnn_back_features)(const lnn_standard *job, ptrdiff_t task) {
+    const ptrdiff_t B = job->B, S = job->S, W = job->W, F = B / S, apart = W / F, block = task / apart, own = task % apart;
+    const ptrdiff_t samples = job->G / apart, begin = block * job->rows, end = samples - begin < job->rows ? samples : begin + job->rows;
+    const T *w = (const T *)job->w + own * F;
+    double *sum_w = (double *)job->scratch + 2 * block * W + own * F, *sum_b = sum_w + W;
+    T *part_w = (T *)((double *)job->scratch + 2 * job->blocks * W) + 2 * block * W + own * F, *part_b = part_w + W;
+    lnn_standard plain = *job;
+    plain.w = plain.first = plain.second = NULL;
+    for (ptrdiff_t f = 0; f < F; f++) sum_w[f] = sum_b[f] = 0, part_w[f] = part_b[f] = 0;
+    for (ptrdiff_t n = begin; n < end; n++) {
+        const ptrdiff_t g = n * apart + own;
+        const T *t = (const T *)job->t + g * B, *x = (const T *)job->x + g * B, mean = ((const T *)job->mean)[g], r = ((const T *)job->rstd)[g];
+        T *y = (T *)job->y + g * B, number[3];
+        double sums[2] = {0, 0};
+        if (S == 1)
+            for (ptrdiff_t i = 0; i < B; i += LNN_PIECE)
+                LNN_NAME(lnn_std_pair)(t + i, x + i, w + i, 1, B - i < LNN_PIECE ? B - i : LNN_PIECE, 0, mean, sums);
+        else
+            for (ptrdiff_t f = 0; f < F; f++) {
+                double run[2] = {0, 0};
+                for (ptrdiff_t i = 0; i < S; i += LNN_PIECE)
+                    LNN_NAME(lnn_std_pair)(t + f * S + i, x + f * S + i, NULL, 1, S - i < LNN_PIECE ? S - i : LNN_PIECE, 0, mean, run);
+                sums[0] += w[f] * run[0], sums[1] += w[f] * run[1];
+                sum_w[f] += r * run[1], sum_b[f] += run[0];
+            }
+        LNN_NAME(lnn_std_numbers)(&plain, g, sums, number);
+        const T p = number[0], q = number[1], s = number[2];
+        if (S == 1) {
+            _Pragma("GCC ivdep") for (ptrdiff_t i = 0; i < B; i++) {
+                const T from = x[i] - mean, u = t[i];
+                part_w[i] += u * (from * r);
+                part_b[i] += u;
+                y[i] = p * (w[i] * u) + (q + s * from);
+            }
+            if ((n - begin) % LNN_STRIP_ROWS == LNN_STRIP_ROWS - 1 || n == end - 1)
+                for (ptrdiff_t f = 0; f < F; f++) {
+                    sum_w[f] += part_w[f], sum_b[f] += part_b[f];
+                    part_w[f] = part_b[f] = 0;
+                }
+        } else {
+            for (ptrdiff_t f = 0; f < F; f++) {
+                const T by = p * w[f];
+                _Pragma("GCC ivdep") for (ptrdiff_t i = f * S; i < (f + 1) * S; i++) y[i] = by * t[i] + (q + s * (x[i] - mean));
             }
         }
-        for (int k = 0; k < columns; k++) { sum[k] += part[k]; dot[k] += dots[k]; }
     }
 }
 
-/* mean and Σ (x − mean)² of each column, merged from LNN_STRIP_ROWS rows at a time */
-LNN_INLINE void LNN_NAME(lnn_std_columns)(const T *x, ptrdiff_t A, ptrdiff_t pitch, int columns, double *mean, double *spread) {
-    for (int k = 0; k < columns; k++) mean[k] = spread[k] = 0;
-    for (ptrdiff_t a = 0; a < A; a += LNN_STRIP_ROWS) {
-        const ptrdiff_t rows = A - a < LNN_STRIP_ROWS ? A - a : LNN_STRIP_ROWS;
-        const double share = (double)rows / (double)(a + rows);
-        T own[LNN_SIDE] = {0}, squares[LNN_SIDE] = {0};
-        for (ptrdiff_t r = a; r < a + rows; r++)
-            for (int k = 0; k < columns; k++) own[k] += x[r * pitch + k];
-        for (int k = 0; k < columns; k++) own[k] /= (T)rows;
-        for (ptrdiff_t r = a; r < a + rows; r++)
-            for (int k = 0; k < columns; k++) squares[k] += (x[r * pitch + k] - own[k]) * (x[r * pitch + k] - own[k]);
-        for (int k = 0; k < columns; k++) {
-            const double apart = own[k] - mean[k];
-            spread[k] += squares[k] + apart * apart * (double)a * share;
-            mean[k] += apart * share;
-        }
-    }
-}
-
-static void LNN_NAME(lnn_standardize_strip)(const lnn_standard *job, ptrdiff_t unit) {
-    const ptrdiff_t first = unit * LNN_SIDE;
-    const int columns = job->G - first < LNN_SIDE ? (int)(job->G - first) : LNN_SIDE;
-    const T *x = (const T *)job->x + first;
-    const T *w = job->w ? (const T *)job->w + first : NULL, *b = job->b ? (const T *)job->b + first : NULL;
-    T *y = (T *)job->y + first, *mean = (T *)job->first + first, *rstd = (T *)job->second + first;
-    T scale[LNN_SIDE], shift[LNN_SIDE];
-    double centre[LNN_SIDE], spread[LNN_SIDE];
-    LNN_NAME(lnn_std_columns)(x, job->A, job->G, columns, centre, spread);
-    for (int k = 0; k < columns; k++) {
-        mean[k] = (T)centre[k];
-        rstd[k] = (T)(1 / sqrt(spread[k] / (double)job->A + job->eps));
-        scale[k] = w ? w[k] * rstd[k] : rstd[k];
-        shift[k] = b ? b[k] : 0;
-    }
-    for (ptrdiff_t a = 0; a < job->A; a++) {
-        const T *xa = x + a * job->G;
-        T *ya = y + a * job->G;
-        for (int k = 0; k < columns; k++) ya[k] = (xa[k] - mean[k]) * scale[k] + shift[k];
-    }
-}
-
-static void LNN_NAME(lnn_slope_strip)(const lnn_standard *job, ptrdiff_t unit) {
-    const ptrdiff_t first = unit * LNN_SIDE;
-    const int columns = job->G - first < LNN_SIDE ? (int)(job->G - first) : LNN_SIDE;
-    const T *t = (const T *)job->t + first, *x = (const T *)job->x + first;
-    T *y = (T *)job->y + first;
-    T mean[LNN_SIDE] = {0}, p[LNN_SIDE], q[LNN_SIDE], s[LNN_SIDE], number[3];
-    double sum[LNN_SIDE], dot[LNN_SIDE];
-    for (int k = 0; k < columns && job->mean; k++) mean[k] = ((const T *)job->mean)[first + k];
-    LNN_NAME(lnn_std_strip)(t, x, job->A, job->G, columns, mean, sum, dot);
-    for (int k = 0; k < columns; k++) {
-        LNN_NAME(lnn_std_numbers)(job, first + k, (const double[2]){sum[k], dot[k]}, number);
-        p[k] = number[0], q[k] = number[1], s[k] = number[2];
-    }
-    for (ptrdiff_t a = 0; a < job->A; a++) {
-        const T *ta = t + a * job->G, *xa = x + a * job->G;
-        T *ya = y + a * job->G;
-        for (int k = 0; k < columns; k++) ya[k] = p[k] * ta[k] + (q[k] + s[k] * (xa[k] - mean[k]));
+/* the blocks' sums joined, for LNN_SIDE features from `first` on */
+static void LNN_NAME(lnn_join_features)(const lnn_standard *job, ptrdiff_t first) {
+    const ptrdiff_t W = job->W, end = W - first < LNN_SIDE ? W : first + LNN_SIDE;
+    for (ptrdiff_t f = first; f < end; f++) {
+        const double *sums = (const double *)job->scratch + f;
+        double by = 0, and = 0;
+        for (ptrdiff_t block = 0; block < job->blocks; block++, sums += 2 * W) by += sums[0], and += sums[W];
+        ((T *)job->second)[f] = (T)by;
+        ((T *)job->first)[f] = (T)and;
     }
 }
 
@@ -183,7 +275,6 @@ static void LNN_NAME(lnn_standardize)(const lnn_standard *job, ptrdiff_t unit) {
     const int groups = lnn_standard_groups(job, first);
     const T *x = (const T *)job->x + first * B, *w = (const T *)job->w, *b = (const T *)job->b;
     double count[LNN_SIDE] = {0}, mean[LNN_SIDE] = {0}, spread[LNN_SIDE] = {0};
-    if (B == 1) { LNN_NAME(lnn_standardize_strip)(job, unit); return; }
     EACH_PIECE(
         const double size = (double)(rows * n), own = LNN_NAME(lnn_std_piece)(x + at, rows, n, pitch, 0, 0) / size;
         const double apart = own - mean[k], share = size / (count[k] + size);
@@ -198,9 +289,14 @@ static void LNN_NAME(lnn_standardize)(const lnn_standard *job, ptrdiff_t unit) {
         for (int k = 0; k < groups; k++) {
             const ptrdiff_t at = a * pitch + k * B;
             const T centre = ((T *)job->first)[first + k], r = ((T *)job->second)[first + k];
-            const T scale = w ? w[first + k] * r : r, shift = b ? b[first + k] : 0;
             const T *xa = x + at;
             T *ya = (T *)job->y + first * B + at;
+            if (job->W) {
+                const ptrdiff_t feature = (first + k) * (B / job->S) % job->W;
+                LNN_NAME(lnn_std_feature)(job, w + feature, b + feature, NULL, xa, ya, 0, 0, r, centre);
+                continue;
+            }
+            const T scale = w ? w[first + k] * r : r, shift = b ? b[first + k] : 0;
             _Pragma("GCC ivdep") for (ptrdiff_t i = 0; i < B; i++) ya[i] = (xa[i] - centre) * scale + shift;
         }
 }
@@ -211,18 +307,36 @@ static void LNN_NAME(lnn_slope)(const lnn_standard *job, ptrdiff_t unit) {
     const T *t = (const T *)job->t + first * B, *x = (const T *)job->x + first * B;
     T mean[LNN_SIDE] = {0}, number[LNN_SIDE][3];
     double sums[LNN_SIDE][2] = {{0}};
-    if (B == 1) { LNN_NAME(lnn_slope_strip)(job, unit); return; }
     for (int k = 0; k < groups && job->mean; k++) mean[k] = ((const T *)job->mean)[first + k];
-    EACH_PIECE(LNN_NAME(lnn_std_pair)(t + at, x + at, rows, n, pitch, mean[k], sums[k]);)
-    for (int k = 0; k < groups; k++) LNN_NAME(lnn_std_numbers)(job, first + k, sums[k], number[k]);
+    EACH_PIECE(LNN_NAME(lnn_std_pair)(t + at, x + at, NULL, rows, n, pitch, mean[k], sums[k]);)
+    lnn_standard own = *job;
+    if (job->W) own.w = NULL;
+    for (int k = 0; k < groups; k++) LNN_NAME(lnn_std_numbers)(&own, first + k, sums[k], number[k]);
     for (ptrdiff_t a = 0; a < job->A; a++)
         for (int k = 0; k < groups; k++) {
             const ptrdiff_t at = a * pitch + k * B;
             const T p = number[k][0], q = number[k][1], s = number[k][2], centre = mean[k];
             const T *ta = t + at, *xa = x + at;
             T *ya = (T *)job->y + first * B + at;
+            if (job->W) {
+                LNN_NAME(lnn_std_feature)(job, (const T *)job->w + (first + k) * (B / job->S) % job->W, NULL, ta, xa, ya, p, q, s, centre);
+                continue;
+            }
             _Pragma("GCC ivdep") for (ptrdiff_t i = 0; i < B; i++) ya[i] = p * ta[i] + (q + s * (xa[i] - centre));
         }
+}
+
+static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrdiff_t task) {
+    switch (lnn_standard_way(job)) {
+    case LNN_STRIPS: LNN_NAME(lnn_strip)(job, phase, task); return;
+    case LNN_FEATURES:
+        if (phase == 0) LNN_NAME(lnn_back_features)(job, task);
+        else LNN_NAME(lnn_join_features)(job, task * LNN_SIDE);
+        return;
+    default:
+        if (job->t) LNN_NAME(lnn_slope)(job, task);
+        else LNN_NAME(lnn_standardize)(job, task);
+    }
 }
 
 #undef T

@@ -101,26 +101,50 @@ def groups(shape: Shape, axes: Shape) -> tuple[int, int, int] | None:
     return prod(shape[:first]), prod(shape[first:last]), prod(shape[last:])
 
 
+def features(shape: Shape, axes: Shape, own: Shape) -> tuple[int, int] | None:
+    """(S, W): element e of the array has the (e div S mod W)-th number of an array of shape `own`; (0, 0) for one per group.
+
+    None where `own` is of neither kind: see `lean_nn.ops.normalize`.
+    """
+    if own == tuple(1 if a in axes else n for a, n in enumerate(shape)):
+        return 0, 0
+    sizes = groups(shape, axes)
+    given = [a for a, n in enumerate(own) if n != 1]
+    if sizes is None or sizes[0] != 1 or len(own) != len(shape):
+        return None
+    last = given[-1] + 1 if given else len(shape)
+    if any(own[a] != shape[a] for a in range(given[0] if given else last, last)):
+        return None
+    S, W = prod(shape[last:]) if given else sizes[2], prod(own)
+    whole = S > 0 and sizes[2] % S == 0 and W > 0 and W % max(sizes[2] // S, 1) == 0
+    return (S, W) if whole or prod(shape) == 0 else None
+
+
 def standard(name: str, reads: str, writes: str, tangents: bool = False) -> tuple[Cpu, Make]:
     """The two slots of a primitive of this family; `reads` and `writes` are its arrays' roles (`reduce.standard_step`)."""
     roles, outputs = (*reads.split(), *writes.split()), len(writes.split())
+    factor = roles.index("w") if "w" in roles else None
 
     @lru_cache(STEPS)
-    def made(wide: bool, shape: Shape, axes: Shape, eps: float) -> Step:
+    def made(wide: bool, shape: Shape, own: Shape | None, axes: Shape, eps: float) -> Step:
         sizes = groups(shape, axes)
-        if sizes is None:
+        by = (0, 0) if own is None else features(shape, axes, own)
+        if sizes is None or by is None:
             raise ValueError(f"{name}: the kept axes are adjacent; got axes {axes} of shape {shape}; transpose it first")
-        return reduce.standard_step(name, wide, roles, outputs, *sizes, eps, tangents)
+        return reduce.standard_step(name, wide, roles, outputs, *sizes, eps, tangents, *by)
+
+    def step_for(arrays: tuple[Any, ...], axes: Shape, eps: float) -> Step:
+        own = None if factor is None else arrays[factor].shape
+        return made(arrays[0].dtype == FLOAT64, arrays[0].shape, own, axes, eps)
 
     def cpu(*arrays: Any, out: Any, axes: Shape, eps: float = 0.0) -> None:
-        x = arrays[0]
-        step = made(x.dtype == FLOAT64, x.shape, axes, eps)
+        step = step_for(arrays, axes, eps)
         if outputs > 1:
             step(*arrays, *out)
         else:
             step(*arrays, out)
 
     def step(*avals: Aval, out: tuple[Aval, ...], axes: Shape, eps: float = 0.0) -> Step:
-        return made(avals[0].dtype == FLOAT64, avals[0].shape, axes, eps)
+        return step_for(avals, axes, eps)
 
     return cpu, step

@@ -42,21 +42,20 @@ def _cotangents(shape: Shape, axes: Shape) -> Make:
     return make
 
 
-def _affine(shape: Shape, axes: Shape) -> Make:
+def _affine(shape: Shape, own: Shape) -> Make:
     def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
-        group = _statistics(shape, axes)
-        return normal(rng, dtype, *shape), normal(rng, dtype, *group), normal(rng, dtype, *group)
+        return normal(rng, dtype, *shape), normal(rng, dtype, *own), normal(rng, dtype, *own)
 
     return make
 
 
-def _with_statistics(shape: Shape, axes: Shape, cotangents: bool) -> Make:
+def _with_statistics(shape: Shape, axes: Shape, own: Shape, cotangents: bool) -> Make:
     """t (with the cotangents of the statistics), x, w, and statistics in general position."""
 
     def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
         group = _statistics(shape, axes)
         extra = [normal(rng, dtype, *group) for _ in range(2 * cotangents)]
-        x, w, mean = normal(rng, dtype, *shape), normal(rng, dtype, *group), normal(rng, dtype, *group)
+        x, w, mean = normal(rng, dtype, *shape), normal(rng, dtype, *own), normal(rng, dtype, *group)
         return normal(rng, dtype, *shape), *extra, x, w, mean, uniform(rng, dtype, 0.5, 2.0, *group)
 
     return make
@@ -77,13 +76,20 @@ STANDARD = [
 ]
 
 
+AFFINE = (
+    *((label, shape, axes, _statistics(shape, axes)) for label, shape, axes in (*GEOMETRY, ("one element", (1, 1), (0,)))),
+    ("layer features", (3, 6), (1,), (1, 6)), ("rows of two axes", (2, 3, 2, 3), (2, 3), (1, 1, 2, 3)),
+    ("group channels", (2, 2, 3, 2), (2, 3), (1, 2, 3, 1)), ("instances", (3, 2, 4), (2,), (1, 2, 1)),
+    ("one factor", (2, 3), (1,), (1, 1)), ("no sample", (0, 4), (1,), (1, 4)),
+)  # fmt: skip
+
 NORMALIZE = [
     case
-    for label, shape, axes in (*GEOMETRY, ("one element", (1, 1), (0,)))
+    for label, shape, axes, own in AFFINE
     for case in (
-        Case(label, "normalize", _affine(shape, axes), {"axes": axes, "eps": 0.5 if shape == (1, 1) else 1e-5}),
-        Case(label, "normalize_tangent", _with_statistics(shape, axes, False), {"axes": axes}),
-        Case(label, "normalize_transpose", _with_statistics(shape, axes, True), {"axes": axes}),
+        Case(label, "normalize", _affine(shape, own), {"axes": axes, "eps": 0.5 if shape == (1, 1) else 1e-5}),
+        Case(label, "normalize_tangent", _with_statistics(shape, axes, own, False), {"axes": axes}),
+        Case(label, "normalize_transpose", _with_statistics(shape, axes, own, True), {"axes": axes}),
     )
 ]
 

@@ -23,13 +23,16 @@ __all__ = ["batch_norm", "dropout", "group_norm", "layer_norm", "manual_seed"]
 Tensor = Any
 
 
-def _affine(op: str, z: Tensor, weight: Any, bias: Any, own: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
-    """``z·weight + bias``, both of shape `own`, seen as `shape`."""
+def _affine(
+    op: str, x: Tensor, weight: Any, bias: Any, own: tuple[int, ...], shape: tuple[int, ...], axes: tuple[int, ...], eps: float
+) -> Tensor:
+    """x standardised over `axes`, times weight, plus bias, both of shape `own`, seen as `shape`."""
     for name, value in (("weight", weight), ("bias", bias)):
         _check_features(op, name, value, own)
-    if weight is not None:
-        z = mul(z, reshape(as_tensor(weight, op=op), shape=shape))
-    return z if bias is None else add(z, reshape(as_tensor(bias, op=op), shape=shape))
+    if weight is None and bias is None:
+        return standardize(x, axes=axes, eps=eps)[0]
+    w, b = (_vector(op, value, start, x, shape) for value, start in ((weight, 1.0), (bias, 0.0)))
+    return normalize(x, w, b, axes=axes, eps=eps)[0]
 
 
 def _check_features(op: str, name: str, value: Any, own: tuple[int, ...]) -> None:
@@ -97,15 +100,16 @@ def batch_norm(
         _check_features("batch_norm", name, value, (channels,))
     if not training:
         return _by_running(x, running_mean, running_var, weight, bias, shape, eps)
-    w, b = (_vector(value, start, x, shape) for value, start in ((weight, 1.0), (bias, 0.0)))
+    w, b = (_vector("batch_norm", value, start, x, shape) for value, start in ((weight, 1.0), (bias, 0.0)))
     return _by_batch(x, w, b, running_mean, running_var, momentum, eps)
 
 
-def _vector(value: Any, default: float, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """weight or bias as an array of the statistics' shape."""
+def _vector(op: str, value: Any, default: float, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """weight or bias as an array of this shape."""
     if value is None:
         return filled(shape, default, x)
-    return reshape(as_tensor(value, op="batch_norm"), shape=shape)
+    value = as_tensor(value, op=op)
+    return value if value.shape == shape else reshape(value, shape=shape)
 
 
 def _by_batch(
@@ -158,8 +162,8 @@ def layer_norm(
     own = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not own or x.shape[-len(own) :] != own:
         raise ValueError(f"layer_norm: the last axes have normalized_shape {own}; got shape {x.shape}; name its last sizes")
-    z, _, _ = standardize(x, axes=tuple(range(x.ndim - len(own), x.ndim)), eps=float(eps))
-    return _affine("layer_norm", z, weight, bias, own, own)
+    first = x.ndim - len(own)
+    return _affine("layer_norm", x, weight, bias, own, (1,) * first + own, tuple(range(first, x.ndim)), float(eps))
 
 
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
@@ -177,9 +181,9 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     if num_groups < 1 or channels % num_groups:
         raise ValueError(f"group_norm: groups divide the channels; got {num_groups} for {channels}; choose a divisor")
     grouped = reshape(x, shape=(x.shape[0], num_groups, channels // num_groups, *x.shape[2:]))
-    z, _, _ = standardize(grouped, axes=tuple(range(2, grouped.ndim)), eps=float(eps))
-    z = reshape(z, shape=x.shape)
-    return _affine("group_norm", z, weight, bias, (channels,), (1, channels, *(1,) * (x.ndim - 2)))
+    shape = (1, num_groups, channels // num_groups, *(1,) * (x.ndim - 2))
+    y = _affine("group_norm", grouped, weight, bias, (channels,), shape, tuple(range(2, grouped.ndim)), float(eps))
+    return reshape(y, shape=x.shape)
 
 
 _seeds = count()

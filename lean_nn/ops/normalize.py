@@ -1,4 +1,4 @@
-"""Batch normalisation as one primitive: standardisation with a factor and a term per group, y = w·z + b.
+"""Normalisation as one primitive: standardisation with factors and terms, y = w·z + b.
 
 The family of `lean_nn.ops.norm`, whose rules serve it by way of z = (x − μ)·r, with the passes over memory fused: forward
 one to read and one to write, backward one to read and one to write for the three gradients together::
@@ -7,7 +7,8 @@ one to read and one to write, backward one to read and one to write for the thre
     normalize_tangent    (t, x, w, μ, r) ↦ (w·ż, μ̇, ṙ)              with (ż, μ̇, ṙ) = T(t)
     normalize_transpose  (g, ḡ_μ, ḡ_r, x, w, μ, r) ↦ (Tᵀ(w·g, ḡ_μ, ḡ_r), Σ g·z, Σ g)
 
-w and b have the shape of the statistics.
+w and b have the shape of the statistics (batch norm); or, where a group's elements lie together, that of x with 1 in place of
+all axes but some neighbours (layer norm: the last ones; group norm: the channels). The sums go over the axes that w has not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from lean_nn.backend import cpu_reduce
 from lean_nn.convert import zeros_like
 from lean_nn.ops import norm
-from lean_nn.ops.broadcast import broadcast_to
+from lean_nn.ops.broadcast import broadcast_to, sum_to
 from lean_nn.ops.broadcast import sum as total
 from lean_nn.ops.elementwise import add, mul, neg, sub
 from lean_nn.ops.norm import Shape, mean_of, standardize_tangent, standardize_transpose
@@ -37,12 +38,19 @@ def _over(x: Any, axes: Shape) -> Any:
     return total(x, axes=axes, keepdims=True)
 
 
-def _check(op: str, x: Aval, axes: Shape, **others: Aval) -> Aval:
-    """What is known of the statistics; `others` must be like them."""
-    check_same_float(op, x, *others.values())
+def _check(op: str, x: Aval, axes: Shape, factors: dict[str, Aval], **others: Aval) -> Aval:
+    """What is known of the statistics; `others` must be like them, `factors` like each other and fit x."""
+    check_same_float(op, x, *factors.values(), *others.values())
     group = norm.group_of(op, x, axes)
     for name, aval in others.items():
         norm.check_like(op, name, aval, group.shape)
+    for name, aval in factors.items():
+        if cpu_reduce.features(x.shape, axes, aval.shape) is None:
+            raise ValueError(f"{op}: {name} has the statistics' shape {group.shape}, or x's on neighbouring axes and 1 on all others where "
+                             f"only last axes are reduced; got {aval.shape} for {x.shape} and axes {axes}; reshape it")
+    if len({aval.shape for aval in factors.values()}) > 1:
+        got = [aval.shape for aval in factors.values()]
+        raise ValueError(f"{op}: weight and bias have one shape; got {got}; reshape one of them")
     return group
 
 
@@ -68,15 +76,16 @@ def _transpose_bound(
     """that of standardize_transpose at w·g and z = (x − mean)·rstd; K·u·Σ|g·z| and K·u·Σ|g|."""
     z = (x - mean) * r
     e_x = norm.transpose_bound(u, w * g, g_mean, g_rstd, z, r, axes=axes)
-    k = (norm.roundings(g.shape, axes) + g.size / 512 + g.shape[0]) * u
-    return e_x, k * np.abs(g * z).sum(axes, keepdims=True), k * np.abs(g).sum(axes, keepdims=True)
+    over = tuple(a for a, n in enumerate(w.shape) if n == 1)
+    k = (norm.roundings(g.shape, axes) + g.size / 512 + g.shape[0] + g.size / max(w.size, 1) / 16) * u
+    return e_x, k * np.abs(g * z).sum(over, keepdims=True), k * np.abs(g).sum(over, keepdims=True)
 
 
 # --- the map ---
 
 
 def _normalize_abstract(x: Aval, w: Aval, b: Aval, *, axes: Shape, eps: float) -> tuple[Aval, Aval, Aval]:
-    group = _check("normalize", x, axes, weight=w, bias=b)
+    group = _check("normalize", x, axes, {"weight": w, "bias": b})
     return x, group, group
 
 
@@ -119,7 +128,7 @@ normalize: Primitive = primitive(
 
 def _tangent_abstract(t: Aval, x: Aval, w: Aval, mean: Aval, rstd: Aval, *, axes: Shape) -> tuple[Aval, Aval, Aval]:
     op = "normalize_tangent"
-    group = _check(op, x, axes, weight=w, mean=mean, rstd=rstd)
+    group = _check(op, x, axes, {"weight": w}, mean=mean, rstd=rstd)
     check_same_float(op, t, x)
     norm.check_like(op, "t", t, x.shape)
     return x, group, group
@@ -147,7 +156,7 @@ def _tangent_to_z(g: Triple, t: Any, x: Any, w: Any, mean: Any, r: Any, axes: Sh
 
 
 def _tangent_to_w(g: Triple, y: Any, t: Any, x: Any, w: Any, mean: Any, r: Any, *, axes: Shape) -> Any:
-    return _over(mul(g[0], standardize_tangent(t, _standard(x, mean, r), r, axes=axes)[0]), axes)
+    return sum_to(mul(g[0], standardize_tangent(t, _standard(x, mean, r), r, axes=axes)[0]), w.shape)
 
 
 def _tangent_to_r(g: Triple, y: Any, t: Any, x: Any, w: Any, mean: Any, r: Any, *, axes: Shape) -> Any:
@@ -188,10 +197,10 @@ def _transpose_abstract(
     g: Aval, g_mean: Aval, g_rstd: Aval, x: Aval, w: Aval, mean: Aval, rstd: Aval, *, axes: Shape
 ) -> tuple[Aval, Aval, Aval]:
     op = "normalize_transpose"
-    group = _check(op, x, axes, g_mean=g_mean, g_rstd=g_rstd, weight=w, mean=mean, rstd=rstd)
+    _check(op, x, axes, {"weight": w}, g_mean=g_mean, g_rstd=g_rstd, mean=mean, rstd=rstd)
     check_same_float(op, g, x)
     norm.check_like(op, "g", g, x.shape)
-    return x, group, group
+    return x, w, w
 
 
 _transpose_cpu, _transpose_step = cpu_reduce.standard(
@@ -206,7 +215,7 @@ def _transpose_by_z(dz: Any, rest: Rest, axes: Shape) -> tuple[Any, Any, None]:
     """How the results move when z moves by dz."""
     g, gm, gr, x, w, mean, r = rest
     first = norm.transpose_in_z(dz, None, mul(w, g), gm, gr, _standard(x, mean, r), r, axes=axes)
-    return first, _over(mul(g, dz), axes), None
+    return first, sum_to(mul(g, dz), w.shape), None
 
 
 def _transpose_in_g(s: Any, y: Any, *rest: Any, axes: Shape) -> Triple:
@@ -254,8 +263,8 @@ def _transpose_to_rstd_cotangent(h: Triple, y: Any, *rest: Any, axes: Shape) -> 
 
 
 def _transpose_to_w(h: Triple, y: Any, *rest: Any, axes: Shape) -> Any:
-    g, _, _, x, _, mean, r = rest
-    return _over(mul(g, standardize_tangent(h[0], _standard(x, mean, r), r, axes=axes)[0]), axes)
+    g, _, _, x, w, mean, r = rest
+    return sum_to(mul(g, standardize_tangent(h[0], _standard(x, mean, r), r, axes=axes)[0]), w.shape)
 
 
 def _transpose_to_r(h: Triple, y: Any, *rest: Any, axes: Shape) -> Any:

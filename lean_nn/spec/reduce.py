@@ -237,7 +237,7 @@ def standardize_transpose(
 def normalize(
     x: ArrayLike, w: ArrayLike, b: ArrayLike, *, axes: Sequence[int], eps: float
 ) -> tuple[Array, Array, Array]:
-    """``(w·z + b, mean, rstd)`` with ``(z, mean, rstd) = standardize(x)``; w and b have the statistics' shape."""
+    """``(w·z + b, mean, rstd)`` with ``(z, mean, rstd) = standardize(x)``; w and b are broadcast to x."""
     z, centre, rstd = standardize(x, axes=axes, eps=eps)
     return as_array(w) * z + as_array(b), centre, rstd
 
@@ -255,11 +255,11 @@ def normalize_transpose(
     g: ArrayLike, g_mean: ArrayLike, g_rstd: ArrayLike, x: ArrayLike, w: ArrayLike, mean: ArrayLike, rstd: ArrayLike,
     *, axes: Sequence[int],
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """``(standardize_transpose(w·g, …), Σ g·z, Σ g)`` at ``z = (x − mean)·rstd``: what x, w and b get."""
+    """``(standardize_transpose(w·g, …), Σ g·z, Σ g)`` at ``z = (x − mean)·rstd``: what x, w and b get; sums where w has 1."""
     g = as_array(g)
     z = (as_array(x) - as_array(mean)) * as_array(rstd)
     x_bar = standardize_transpose(as_array(w) * g, g_mean, g_rstd, z, rstd, axes=axes)
-    over = normal_axes("normalize_transpose", axes, g.ndim)
+    over = tuple(a for a, n in enumerate(np.shape(w)) if n == 1)
     return x_bar, sum(g * z, axes=over, keepdims=True), sum(g, axes=over, keepdims=True)
 
 

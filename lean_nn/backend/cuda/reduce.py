@@ -155,7 +155,8 @@ def normalize_transpose(
         return
     g, g_mean, g_rstd, x, w, mean, r = _wide(g, g_mean, g_rstd, x, w, mean, r)
     z = (x - mean) * r
-    results = _transpose(w * g, g_mean, g_rstd, z, r, axes), _sum(g * z, axes), _sum(g, axes)
+    over = tuple(a for a, n in enumerate(w.shape) if n == 1)
+    results = _transpose(w * g, g_mean, g_rstd, z, r, axes), _sum(g * z, over), _sum(g, over)
     for place, value in zip(out, results, strict=True):
         _put(place, value)
 
