@@ -7,6 +7,21 @@
 #define C(name) static inline uint8_t T(lnn_##name)(real a, real b, real p, real q)
 #define R(value) ((real)(value))
 
+/* exp(−x²/2) */
+static inline real T(lnn_bell)(real x) {
+    real a = M(fabs)(x), lead, rest;
+    a = a > FAR ? FAR : a;
+    lead = T(lnn_from_bits)(T(lnn_bits)(a) & LEADING), rest = R(-0.5) * ((a + lead) * (a - lead));
+    return T(lnn_vexp_sum)(R(-0.5) * (lead * lead), rest);
+}
+static inline real T(lnn_pdf)(real x) { return R(0.39894228040143267794) * T(lnn_bell)(x); }
+static inline real T(lnn_phi)(real x, real bell) {
+    real a = M(fabs)(x), t, tail;
+    a = a > FAR ? FAR : a;
+    t = R(1) / (R(1) + R(0.25) * a), tail = t * T(lnn_curve)(R(0.25) * a * t - R(0.5)) * bell;
+    return x < 0 ? tail : R(1) - tail;
+}
+
 U(neg) { return -x; }
 U(abs) { return M(fabs)(x); }
 U(sign) { return x > 0 ? R(1) : x < 0 ? R(-1) : x; }  /* NaN stays, and so does the sign of zero */
@@ -20,7 +35,7 @@ U(log1p) { return T(lnn_vlog1p)(x); }
 U(tanh) { return T(lnn_vtanh)(x); }
 U(erf) { return M(erf)(x); }
 U(sigmoid) { return T(lnn_vsigmoid)(x); }
-U(normal_cdf) { return T(lnn_cdf)(x); }
+U(normal_cdf) { return T(lnn_phi)(x, T(lnn_bell)(x)); }
 U(normal_pdf) { return T(lnn_pdf)(x); }
 
 U(relu) { return x <= 0 ? R(0) : x; }
@@ -33,7 +48,7 @@ U(silu) { return x * T(lnn_sigmoid)(x, p, q); }
 /* p = beta, q = threshold, above which the value is x itself */
 U(softplus) {
     real z = p * x, pos = z > 0 ? z : R(0);
-    return z > q ? x : (pos + T(lnn_vlog1p)(T(lnn_vexp)(-M(fabs)(z)))) / p;
+    return z > q ? x : (pos + T(lnn_vlog1p)(T(lnn_vexp_down)(-M(fabs)(z)))) / p;
 }
 U(clip) { real low = x < p ? p : x; return low > q ? q : low; }
 U(hardsigmoid) { real s = x + R(3); s = s < 0 ? R(0) : s; return (s > 6 ? R(6) : s) / R(6); }
@@ -49,14 +64,17 @@ B(minimum) { return (a < b || a != a) ? a : b; }
 /* a gate passes a (a tangent or cotangent) according to b: the derivative of its function at b */
 B(relu_gate) { return b <= 0 ? R(0) : a; }
 B(leaky_gate) { return b > 0 ? a : p * a; }
-B(elu_gate) { return b > 0 ? a : a * (p * T(lnn_vexp)(b)); }
+B(elu_gate) { return b > 0 ? a : a * (p * T(lnn_vexp_down)(b)); }
 B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
 B(open_gate) { return (b > p && b < q) ? a : R(0); }
 B(tanh_gate) { return a * ((R(1) - b) * (R(1) + b)); } /* b = tanh(x); no cancellation near ±1 */
 B(sigmoid_gate) { return a * (b * (R(1) - b)); }       /* b = sigmoid(x) */
-B(gelu_gate) { return (real)(a * T(lnn_gelu_slope)(b)); }
+B(gelu_gate) { /* Φ + b·φ */
+    real bell = T(lnn_bell)(b);
+    return a * (T(lnn_phi)(b, bell) + b * (R(0.39894228040143267794) * bell));
+}
 B(silu_gate) { /* σ + bσ(1 − σ), where 1 − σ(b) = σ(−b) is not had by a subtraction */
-    real e = T(lnn_vexp)(-M(fabs)(b)), near = R(1) / (R(1) + e), far = e * near;
+    real e = T(lnn_vexp_down)(-M(fabs)(b)), near = R(1) / (R(1) + e), far = e * near;
     return a * ((b < 0 ? far : near) + b * (far * near));
 }
 

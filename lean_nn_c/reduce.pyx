@@ -11,6 +11,9 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._indices cimport inside
+from lean_nn_c._standard cimport (
+    lnn_standard, lnn_standard_plan, lnn_standard_run, lnn_standard_task_f32, lnn_standard_task_f64, lnn_standard_tasks,
+)
 from lean_nn_c._types cimport real
 from lean_nn_c.index import blame
 from lean_nn_c.step cimport STEP_BAD_INDEX, STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
@@ -390,31 +393,6 @@ def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t in
 
 
 # ------------------------------------------------------------------------------------------- standardise
-
-
-cdef extern from "standard.h" nogil:
-    ctypedef struct lnn_standard:
-        Py_ssize_t A, G, B
-        double eps
-        const void* x
-        const void* t
-        const void* mean
-        const void* rstd
-        const void* w
-        const void* b
-        const void* g_mean
-        const void* g_rstd
-        void* y
-        void* first
-        void* second
-        int tangents
-        Py_ssize_t S, W
-        void* scratch
-    ctypedef void (*lnn_standard_run)(const lnn_standard*, int, Py_ssize_t) noexcept nogil
-    size_t lnn_standard_plan(lnn_standard*, size_t)
-    Py_ssize_t lnn_standard_tasks(const lnn_standard*, int)
-    void lnn_standard_task_f32(const lnn_standard*, int, Py_ssize_t)
-    void lnn_standard_task_f64(const lnn_standard*, int, Py_ssize_t)
 
 
 cdef void run_tasks(lnn_standard_run f, const lnn_standard* job, int phase, Py_ssize_t tasks, int threads) noexcept nogil:

@@ -11,15 +11,18 @@
 LNN_INLINE double LNN_NAME(lnn_std_lanes)(V acc[VECTORS], const T *tail) {
     T lane[WIDTH];
 #pragma GCC unroll 8
-    for (int k = 0; k < VECTORS; k++) acc[k] += *(const VU *)(tail + k * WIDTH);
+    for (int k = 0; k < VECTORS && tail; k++) acc[k] += *(const VU *)(tail + k * WIDTH);
 #pragma GCC unroll 4
     for (int half = VECTORS / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
         for (int k = 0; k < half; k++) acc[k] += acc[k + half];
     }
     *(VU *)lane = acc[0];
-    for (int half = WIDTH / 2; half > 0; half /= 2)
+#pragma GCC unroll 4
+    for (int half = WIDTH / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
         for (int k = 0; k < half; k++) lane[k] += lane[k + half];
+    }
     return lane[0];
 }
 
@@ -44,7 +47,7 @@ LNN_INLINE double LNN_NAME(lnn_std_piece)(const T *x, ptrdiff_t rows, ptrdiff_t 
             tail[k] += squares ? v * v : x[i + k];
         }
     }
-    return LNN_NAME(lnn_std_lanes)(acc, tail);
+    return LNN_NAME(lnn_std_lanes)(acc, n % TAIL ? tail : NULL);
 }
 
 /* (Σ t, Σ t·(x − centre)) likewise, where there is a w with w·t in place of t */
@@ -72,8 +75,8 @@ LNN_INLINE void LNN_NAME(lnn_std_pair)(const T *t, const T *x, const T *w, ptrdi
             dot_tail[k] += u * (x[i + k] - centre);
         }
     }
-    sums[0] += LNN_NAME(lnn_std_lanes)(acc, tail);
-    sums[1] += LNN_NAME(lnn_std_lanes)(dot, dot_tail);
+    sums[0] += LNN_NAME(lnn_std_lanes)(acc, n % TAIL ? tail : NULL);
+    sums[1] += LNN_NAME(lnn_std_lanes)(dot, n % TAIL ? dot_tail : NULL);
 }
 
 /* the groups of a unit piece by piece: whole rows of B while they fit, else parts of a row; neighbours in turn, so that

@@ -21,14 +21,15 @@ LNN_MATH real V(vexp)(real x) {
     return (e * V(pow2)(half)) * V(pow2)(n - half);
 }
 
-/* exp of what is not positive, in two thirds of the instructions: 2ⁿ as one factor, lifted so that it is a normal number */
-LNN_MATH real V(vexp_down)(real x) {
-    real c = x < EXP_MIN ? EXP_MIN : x;
-    real k = V(fma)(c, LOG2E, MAGIC), n = k - MAGIC;
-    real high = V(fma)(-n, LN2_HI, c), r = V(fma)(-n, LN2_LO, high), square = r * r, tail = V(exp_tail)(r);
+/* exp(x + rest) for an x that is not positive and not below EXP_MIN by much, |rest| ≤ 0.05: in two thirds of the instructions, as 2ⁿ
+ * is one factor, lifted so that it is a normal number */
+LNN_MATH real V(vexp_sum)(real x, real rest) {
+    real k = V(fma)(x, LOG2E, MAGIC), n = k - MAGIC;
+    real high = V(fma)(-n, LN2_HI, x), r = V(fma)(-n, LN2_LO, high) + rest, square = r * r, tail = V(exp_tail)(r);
     real e = 1 + V(fma)(square, tail, r);
     return e * V(from_bits)((V(bits)(k) << DIGITS) + ((bits)(BIAS + LIFT) << DIGITS)) * V(from_bits)((bits)(BIAS - LIFT) << DIGITS);
 }
+LNN_MATH real V(vexp_down)(real x) { return V(vexp_sum)(x < EXP_MIN ? EXP_MIN : x, 0); }
 
 /* 2ⁿ·(e^r − 1) + (2ⁿ − 1), halved inside so that 2ⁿ⁻¹ is finite wherever the result is */
 LNN_MATH real V(vexpm1)(real x) {

@@ -150,7 +150,7 @@ TWO_OVER_SQRT_PI = 1.1283791670955125739
 erf: Primitive = unary(
     "erf", lambda t, y, x: mul(t, mul(exp(neg(mul(x, x))), TWO_OVER_SQRT_PI)), Ulps(1.5)
 )
-normal_cdf: Primitive = unary("normal_cdf", lambda t, y, x: mul(t, normal_pdf(x)), Ulps(4))
+normal_cdf: Primitive = unary("normal_cdf", lambda t, y, x: mul(t, normal_pdf(x)), Ulps(6))
 normal_pdf: Primitive = unary(
     "normal_pdf", lambda t, y, x: neg(mul(t, mul(x, y))), Ulps(4), from_output=True
 )

@@ -46,8 +46,10 @@ def _check(op: str, x: Aval, axes: Shape, factors: dict[str, Aval], **others: Av
         norm.check_like(op, name, aval, group.shape)
     for name, aval in factors.items():
         if cpu_reduce.features(x.shape, axes, aval.shape) is None:
-            raise ValueError(f"{op}: {name} has the statistics' shape {group.shape}, or x's on neighbouring axes and 1 on all others where "
-                             f"only last axes are reduced; got {aval.shape} for {x.shape} and axes {axes}; reshape it")
+            raise ValueError(
+                f"{op}: {name} has the statistics' shape {group.shape}, or, where last axes are reduced, x's on neighbouring "
+                f"axes and 1 on all others; got {aval.shape} for {x.shape} and axes {axes}; reshape it"
+            )
     if len({aval.shape for aval in factors.values()}) > 1:
         got = [aval.shape for aval in factors.values()]
         raise ValueError(f"{op}: weight and bias have one shape; got {got}; reshape one of them")

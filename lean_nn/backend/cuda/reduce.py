@@ -152,6 +152,8 @@ def normalize_transpose(
     g: Any, g_mean: Any, g_rstd: Any, x: Any, w: Any, mean: Any, r: Any, *, out: Triple, axes: Shape
 ) -> None:
     if not g.size:
+        for place in out:
+            place.fill(0)
         return
     g, g_mean, g_rstd, x, w, mean, r = _wide(g, g_mean, g_rstd, x, w, mean, r)
     z = (x - mean) * r
