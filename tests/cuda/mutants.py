@@ -23,9 +23,10 @@ CUDA = "lean_nn/backend/cuda"
 VALUES, LAUNCH, TENSOR, PROGRAMS, MATRIX = (
     f"tests/cuda/test_cuda_{name}.py" for name in ("values", "launch", "tensor", "programs", "matrix")
 )
-SUMS, DIVISORS, ZEROS, SMOOTH, TIES = (
+SUMS, DIVISORS, ZEROS, SMOOTH, TIES, CONVS, LONG = (
     f"{VALUES}::test_{name}" for name in (
-        "sums_in_the_cpu_s_order", "every_divisor", "zeros_have_the_cpu_s_signs", "smooth_maxima", "few_values_many_ties")
+        "sums_in_the_cpu_s_order", "every_divisor", "zeros_have_the_cpu_s_signs", "smooth_maxima", "few_values_many_ties",
+        "convolutions", "long_sums_have_the_cpu_s_bits")
 )  # fmt: skip
 
 
@@ -69,7 +70,7 @@ MUTANTS = [
     Mutant("-1 is read as a cell", K, "at < 0 ? (T)0", "at < -1 ? (T)0", MATRIX),
     Mutant("winners are looked for in the first plane", K, "if (idx[at] == i % size)", "if (idx[at] == i)", TIES),
     Mutant("terms are added backwards", K, "for (long long s = bounds[r]; s < bounds[r + 1]; s++)",
-           "for (long long s = bounds[r + 1] - 1; s >= bounds[r]; s--)"),
+           "for (long long s = bounds[r + 1] - 1; s >= bounds[r]; s--)", LONG),
     Mutant("outer slices have the result's length", K,
            "terms[(outer * k + (I)order[s])", "terms[(outer * n + (I)order[s])", MATRIX),
     Mutant("divisors change places", K, "by == PADDED ? inside", "by == REAL ? inside", DIVISORS),
@@ -98,14 +99,14 @@ MUTANTS = [
     Mutant("padding adds no term", K, "total = lost > 0 ? (T)lost * soft_term((T)0, top, beta) : (T)0;", "total = (T)0;", SMOOTH),
     Mutant("smooth minimum shifted by the maximum", K, "return beta < 0 ? -v : v; }", "return v; }", SMOOTH),
     Mutant("shares are not divided by their total", K, "(y_bar[at] / total[at])", "y_bar[at]", SMOOTH),
-    Mutant("columns read before the image", K, "real = real && j >= 0 && j < g.in[a];", "real = real && j < g.in[a];"),
-    Mutant("columns read after the image", K, "real = real && j >= 0 && j < g.in[a];", "real = real && j >= 0;"),
+    Mutant("columns read before the image", K, "real = real && j >= 0 && j < g.in[a];", "real = real && j < g.in[a];", CONVS),
+    Mutant("columns read after the image", K, "real = real && j >= 0 && j < g.in[a];", "real = real && j >= 0;", CONVS),
     Mutant("columns are not dilated", K,
-           "+ k[a] * g.dilation[a] - g.before[a];\n            real", "+ k[a] - g.before[a];\n            real"),
+           "+ k[a] * g.dilation[a] - g.before[a];\n            real", "+ k[a] - g.before[a];\n            real", CONVS),
     Mutant("copies are looked for at another tap", K,
-           "cover.p[a] * g.stride[a]) / g.dilation[a];", "cover.p[a] * g.stride[a]);"),
-    Mutant("samples and rows change places", K, "row * g.batch + sample) * windows", "sample * rows + row) * windows"),
-    Mutant("results are added to what was there", K, "        x[i] = sum;", "        x[i] += sum;"),
+           "cover.p[a] * g.stride[a]) / g.dilation[a];", "cover.p[a] * g.stride[a]);", CONVS),
+    Mutant("samples and rows change places", K, "row * g.batch + sample) * windows", "sample * rows + row) * windows", CONVS),
+    Mutant("results are added to what was there", K, "        x[i] = sum;", "        x[i] += sum;", CONVS),
     Mutant("no room for a step of the grid", f"{CUDA}/launch.py",
            "NARROW = 2**31 - BLOCK * limits.grid", "NARROW = 2**31 - 1", LAUNCH),
     Mutant("padding is no reason for wide indices", f"{CUDA}/launch.py",
@@ -118,10 +119,10 @@ MUTANTS = [
            "range(0, samples, step)", "range(0, samples - 1, step)", LAUNCH),
     Mutant("weights get the last piece's gradient", f"{CUDA}/conv.py", "cp.add(out, part.reshape(out.shape), out=out)",
            "out[...] = part.reshape(out.shape)", LAUNCH),
-    Mutant("one product for all groups", f"{CUDA}/conv.py", "if a.shape[0] == 1:", "if True:"),
+    Mutant("one product for all groups", f"{CUDA}/conv.py", "if a.shape[0] == 1:", "if True:", CONVS),
     Mutant("indices are not looked at", f"{CUDA}/indexing.py", "if idx.size and bool(outside.any()):", "if False:", TENSOR),
     Mutant("planes share their cells", f"{CUDA}/pool.py", "planes * np.int64(size) + flat", "planes + flat", MATRIX),
-    Mutant("ignored classes are added", f"{CUDA}/indexing.py", "cp.where(rows == n, np.int64(out.size), cells)", "cells"),
+    Mutant("ignored classes are added", f"{CUDA}/indexing.py", "cp.where(rows == n, np.int64(out.size), cells)", "cells", LONG),
     Mutant("devices are mixed", "lean_nn/device.py", "if len(found) > 1:", "if False:", TENSOR),
     Mutant("updates one after the other", "lean_nn/graph/program.py",
            "box.data.copy() if graph.updates else box.data", "box.data", PROGRAMS),

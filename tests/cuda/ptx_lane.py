@@ -15,7 +15,6 @@ import source_lane
 from source_lane import LOOP, SHIM, Compiled, Parameter, build, signatures
 
 HELPERS = r"""
-#include <fenv.h>
 #include <stdint.h>
 #include <string.h>
 template <class To, class From> static inline To bits(From from) {
@@ -25,17 +24,6 @@ template <class To, class From> static inline To bits(From from) {
 }
 static inline float ftz(float x) { return x != 0 && fabsf(x) < 1.17549435e-38f ? copysignf(0.0f, x) : x; }
 static inline double ftz(double x) { return x != 0 && fabs(x) < 2.2250738585072014e-308 ? copysign(0.0, x) : x; }
-static inline float fma_down(float a, float b, float c) {
-    const int before = fegetround();
-    fesetround(FE_DOWNWARD);
-    volatile float x = a, y = b, z = c;
-    const float r = fmaf(x, y, z);
-    fesetround(before);
-    return r;
-}
-/* 20 bits of the fraction: the lower word of the result is 0 */
-static inline double rcp_gross(double x) { return bits<double>(bits<uint64_t>(1.0 / x) & 0xFFFFFFFF00000000ull); }
-static inline float saturate(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
 template <class T> static inline T shl(T x, uint32_t by) { return by >= 8 * sizeof(T) ? 0 : (T)(x << by); }
 template <class T> static inline T shr(T x, uint32_t by) {
     return by < 8 * sizeof(T) ? (T)(x >> by) : x < 0 ? (T)-1 : (T)0;
@@ -87,10 +75,10 @@ def register_of(operand: str) -> str:
 
 def held_by(operand: str) -> str:
     """The PTX type of a register, which its name tells."""
-    match = re.fullmatch(r"%(rd|rs|r|fd|f|p)\d+|%temp", operand)
+    match = re.fullmatch(r"%(rd|rs|r|fd|f|p)\d+", operand)
     if not match:
         raise UnknownInstruction(f"ptx: register {operand}")
-    return {"rd": "b64", "rs": "b16", "r": "b32", "fd": "f64", "f": "f32", "p": "pred", None: "b32"}[match[1]]
+    return {"rd": "b64", "rs": "b16", "r": "b32", "fd": "f64", "f": "f32", "p": "pred"}[match[1]]
 
 
 def read(op: Op, i: int, kind: str) -> str:
@@ -172,10 +160,8 @@ def multiply_add(op: Op) -> str:
 
 
 def fused(op: Op) -> str:
-    op.only("rn", "rm", "ftz")
+    op.only("rn", "ftz")
     function = {"f32": "fmaf", "f64": "fma"}[op.type]
-    if "rm" in op.suffixes:
-        function = {"f32": "fma_down"}[op.type]
     return write(op, f"{function}({read(op, 1, op.type)}, {read(op, 2, op.type)}, {read(op, 3, op.type)})", op.type)
 
 
@@ -185,11 +171,6 @@ def negate(op: Op) -> str:
         return write(op, f"-{read(op, 1, op.type)}", op.type)
     kind = UNSIGNED[op.type]
     return write(op, f"0 - {read(op, 1, kind)}", kind)
-
-
-def absolute(op: Op) -> str:
-    op.only("ftz")
-    return write(op, f"{'fabsf' if op.type == 'f32' else 'fabs'}({read(op, 1, op.type)})", op.type)
 
 
 def extreme(symbol: str):
@@ -248,13 +229,6 @@ def select(op: Op) -> str:
 
 def move(op: Op) -> str:
     op.only()
-    if op.operands[0].startswith("{"):
-        low, high = (register_of(part.strip()) for part in op.operands[0][1:-1].split(","))
-        whole = read(op, 1, "b64")
-        return f"{low} = (uint32_t){whole}; {high} = (uint32_t)({whole} >> 32);"
-    if op.operands[1].startswith("{"):
-        low, high = (register_of(part.strip()) for part in op.operands[1][1:-1].split(","))
-        return write(op, f"((uint64_t){high} << 32) | (uint64_t){low}", "b64")
     if op.type == "pred":
         value = {"1": "true", "0": "false", "-1": "true"}.get(op.operands[1]) or read(op, 1, "pred")
         return f"{register_of(op.operands[0])} = {value};"
@@ -263,22 +237,9 @@ def move(op: Op) -> str:
 
 def convert(op: Op) -> str:
     *how, to, source = op.suffixes
-    if set(how) - {"rn", "ftz", "sat"}:
+    if set(how) - {"rn", "ftz"}:
         raise UnknownInstruction(f"ptx: {op.text}")
-    value = f"({C_TYPES[to]}){read(op, 1, source)}"
-    if "sat" in how:
-        if (to, source) != ("f32", "f32"):
-            raise UnknownInstruction(f"ptx: {op.text}")
-        value = f"saturate({value})"
-    return write(op, value, to)
-
-
-def approximate(op: Op) -> str:
-    op.only("approx", "ftz")
-    functions = {("ex2", "f32"): "exp2f", ("lg2", "f32"): "log2f", ("rcp", "f64"): "rcp_gross"}
-    if (op.name, op.type) not in functions or "approx" not in op.suffixes:
-        raise UnknownInstruction(f"ptx: {op.text}")
-    return write(op, f"{functions[op.name, op.type]}({read(op, 1, op.type)})", op.type)
+    return write(op, f"({C_TYPES[to]}){read(op, 1, source)}", to)
 
 
 def load(op: Op) -> str:
@@ -302,10 +263,10 @@ def branch(op: Op) -> str:
 
 
 FAMILIES = {
-    "abs": absolute, "add": arithmetic("+"), "and": logic("&"), "bra": branch, "cvt": convert,
-    "cvta": lambda op: write(op, read(op, 1, "u64"), "u64"), "div": divide("/"), "ex2": approximate, "fma": fused, "ld": load,
-    "lg2": approximate, "mad": multiply_add, "max": extreme(">"), "min": extreme("<"), "mov": move, "mul": multiply,
-    "neg": negate, "not": invert, "or": logic("|"), "rcp": approximate, "rem": divide("%"), "ret": lambda op: "return;",
+    "add": arithmetic("+"), "and": logic("&"), "bra": branch, "cvt": convert,
+    "cvta": lambda op: write(op, read(op, 1, "u64"), "u64"), "div": divide("/"), "fma": fused, "ld": load,
+    "mad": multiply_add, "max": extreme(">"), "min": extreme("<"), "mov": move, "mul": multiply,
+    "neg": negate, "not": invert, "or": logic("|"), "rem": divide("%"), "ret": lambda op: "return;",
     "selp": select, "setp": compare, "shl": shift, "shr": shift, "st": save, "sub": arithmetic("-"), "xor": logic("^"),
 }  # fmt: skip
 
@@ -347,14 +308,10 @@ def statement(line: str) -> str:
     """One line of a body as C++."""
     if re.fullmatch(r"\$\w+:", line):
         return f"{line[1:]};"
-    if line in ("{", "}"):
-        return line
     if line.startswith(".pragma"):
         return ""
-    if match := re.fullmatch(r"\.reg \.(\w+)\s+%(\w+)(?:<(\d+)>)?;", line):
-        kind, name, count = C_TYPES[match[1]], match[2], match[3]
-        names = [name] if count is None else [f"{name}{i}" for i in range(int(count))]
-        return f"{kind} {', '.join(names)};"
+    if match := re.fullmatch(r"\.reg \.(\w+)\s+%(\w+)<(\d+)>;", line):
+        return f"{C_TYPES[match[1]]} {', '.join(f'{match[2]}{i}' for i in range(int(match[3])))};"
     match = re.fullmatch(r"(?:@(!?)%(\w+)\s+)?([a-z0-9_.]+)(?:\s+(.*))?;", line)
     if not match:
         raise UnknownInstruction(f"ptx: {line}")
@@ -369,7 +326,7 @@ def translate(entry: Entry) -> str:
     """A kernel as a C++ function of its parameters' addresses."""
     code = []
     for line in (line.split("//")[0].strip() for line in entry.body.splitlines()):
-        parts = [line] if line in ("{", "}") or line.endswith(":") else [f"{part.strip()};" for part in line.split(";")[:-1]]
+        parts = [line] if line.endswith(":") else [f"{part.strip()};" for part in line.split(";")[:-1]]
         code += [statement(part) for part in parts if part]
     return f"static void ptx_{entry.name}(const char *const *params) {{\n{chr(10).join(code)}\n}}\n"
 
@@ -398,5 +355,5 @@ def compile_module(code: str, options: tuple[str, ...]) -> dict[str, Compiled]:
             f'extern "C" void lnn_run_{name}(void **a, unsigned grid, unsigned block, int order) '
             f"{{ lnn_launch(grid, block, order, [&] {{ ptx_{name}((const char *const *)a); }}); }}"
         )
-    flags = ["-frounding-math", "-ffp-contract=off", *(flag for flag in source_lane.FLAGS if flag != "-O1"), "-O0"]
+    flags = ["-ffp-contract=off", *(flag for flag in source_lane.FLAGS if flag != "-O1"), "-O0"]
     return {name: Compiled(build("\n".join(parts), flags), name, signed[name]) for name in kernels}

@@ -15,8 +15,8 @@ from lean_nn.cases import Case, all_cases
 from lean_nn.ops import load_all
 
 CASES = list(all_cases())
-if LANE == "ptx":  # what reaches no kernel of ours is lane A's alone
-    CASES = [case for case in CASES if case.primitive in KERNELS]
+if LANE == "ptx":  # what reaches no kernel of ours is lane A's alone, and what is large: PTX runs a tenth as fast
+    CASES = [case for case in CASES if case.primitive in KERNELS and "large" not in case.tags]
 
 
 LARGE = [case for case in CASES if "large" in case.tags]
@@ -46,6 +46,7 @@ def test_derivatives_of_large_cases(case: Case, dtype: str) -> None:
 COMPILED = [case for case in CASES if "large" not in case.tags and case.primitive != "to_device"]  # programs do not move
 
 
+@pytest.mark.skipif(LANE == "ptx", reason="programs run the same kernels as eager calls: lane A shows it")
 @pytest.mark.parametrize("case", COMPILED, ids=str)
 def test_a_compiled_case_has_eagers_bits_on_the_device(case: Case) -> None:
     """Value, tangent and cotangent; the program is made once, of host arrays, and run where its arguments lie."""

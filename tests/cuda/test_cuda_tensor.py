@@ -63,6 +63,14 @@ def test_dlpack_shares() -> None:
     y = ln.from_dlpack(x)
     y.data[...] = 7.0
     assert x.cpu().numpy().min() == 7.0
+    import cupy
+
+    theirs = cupy.from_dlpack(x)  # to CuPy, and from it
+    theirs[...] = 8.0
+    assert type(theirs) is cupy.ndarray and x.cpu().numpy().min() == 8.0
+    back = ln.from_dlpack(theirs)
+    back.data[...] = 9.0
+    assert back.device == "cuda:0" and x.cpu().numpy().min() == 9.0
 
 
 def test_moving_is_differentiated() -> None:
