@@ -6,7 +6,7 @@
  * (`reduce.roundings`), not n.
  *
  * The shift of an exponential is its line's maximum, so none overflows and at least one term is 1. A NaN in a line makes all
- * its results NaN. Lines are contiguous, or up to LNN_COLUMNS of them lie side by side. Stack only: 8 kB. With p = exp(x)/Σ exp(x):
+ * its results NaN. Lines are contiguous, or up to LNN_COLUMNS of them lie side by side. Stack only: 8 kB, and 72 kB for short lines. With p = exp(x)/Σ exp(x):
  *
  *     LOGSUMEXP    log Σ exp(x)                        SOFT_SLOPE    x·(t − Σ x·t), x a softmax
  *     SOFTMAX      p                                   UNLOG         t − exp(x)·Σ t, x a log-softmax
@@ -27,7 +27,7 @@
 #include "simd.h"
 #include "vmath.h"
 
-enum { LNN_LANES = 32, LNN_CHUNK = 512, LNN_GROUP = 32, LNN_COLUMNS = 128 };
+enum { LNN_LANES = 32, LNN_CHUNK = 512, LNN_GROUP = 32, LNN_COLUMNS = 128, LNN_SHORT = 24 };
 typedef enum {
     LNN_LOGSUMEXP, LNN_SOFTMAX, LNN_LOG_SOFTMAX, LNN_SOFT_SLOPE, LNN_UNLOG, LNN_EXPECT, LNN_CROSS, LNN_CROSS_BACK
 } lnn_soft;
@@ -41,6 +41,17 @@ typedef struct {
     const int64_t *idx;         /* classes, or NULL */
     void *y;
 } lnn_lines;
+
+typedef void (*lnn_soft_run)(const lnn_lines *job, ptrdiff_t outer, ptrdiff_t task);
+
+/* whether a kind wants the logarithm of the sum */
+static inline int lnn_soft_logs(int kind) { return kind == LNN_LOGSUMEXP || kind == LNN_LOG_SOFTMAX || kind == LNN_CROSS; }
+
+/* whether contiguous lines are set side by side */
+static inline int lnn_soft_side(const lnn_lines *job) { return job->inner == 1 && job->n <= LNN_SHORT; }
+static inline ptrdiff_t lnn_soft_tasks(const lnn_lines *job, ptrdiff_t outer) {
+    return lnn_soft_side(job) ? (outer + LNN_COLUMNS - 1) / LNN_COLUMNS : outer * ((job->inner + LNN_COLUMNS - 1) / LNN_COLUMNS);
+}
 
 /* About half of n, in whole units. */
 static inline ptrdiff_t lnn_half(ptrdiff_t n, ptrdiff_t unit) { return ((n + unit - 1) / unit + 1) / 2 * unit; }

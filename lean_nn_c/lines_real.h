@@ -125,18 +125,17 @@ static T LNN_NAME(lnn_row_dot)(const T *x, const T *t, ptrdiff_t n) {
     return total;
 }
 
-/* log Σ exp(x): an infinite maximum is the value, unless there is a NaN */
-static T LNN_NAME(lnn_log_total)(const T *x, ptrdiff_t n, ptrdiff_t pitch, T shift, T total) {
-    if (!isinf(shift)) return shift + LNN_NAME(lnn_vlog)(total);
+/* log Σ exp(x), of which `rest` lies above the maximum; an infinite maximum is the value, unless there is a NaN */
+static T LNN_NAME(lnn_log_total)(const T *x, ptrdiff_t n, ptrdiff_t pitch, T shift, T rest) {
+    if (!isinf(shift)) return shift + rest;
     for (ptrdiff_t i = 0; i < n; i++)
         if (x[i * pitch] != x[i * pitch]) return x[i * pitch];
     return shift;
 }
 
 /* −Σ q·log p, from how far the class and the mean lie below the maximum */
-LNN_INLINE T LNN_NAME(lnn_cross)(T below, T mean_below, T smooth, T total) {
-    const T near = smooth != 0 ? (1 - smooth) * below + smooth * mean_below : below;
-    return near + LNN_NAME(lnn_vlog)(total);
+LNN_INLINE T LNN_NAME(lnn_cross)(T below, T mean_below, T smooth, T rest) {
+    return (smooth != 0 ? (1 - smooth) * below + smooth * mean_below : below) + rest;
 }
 
 /* what line i is weighted by on the way back */
@@ -171,12 +170,12 @@ static void LNN_NAME(lnn_soft_line)(const lnn_lines *job, ptrdiff_t o) {
     shift = LNN_NAME(lnn_row_max)(x, n);
     total = LNN_NAME(lnn_exp_line)(x, t, job->kind == LNN_SOFTMAX || job->kind == LNN_CROSS_BACK ? y : NULL, n, shift,
                                    t || (job->kind == LNN_CROSS && smooth != 0) ? &other : NULL);
+    if (lnn_soft_logs(job->kind)) total = LNN_NAME(lnn_vlog)(total);
     switch (job->kind) {
     case LNN_LOGSUMEXP: *single = LNN_NAME(lnn_log_total)(x, n, 1, shift, total); return;
     case LNN_EXPECT: *single = other / total; return;
     case LNN_CROSS: *single = LNN_NAME(lnn_cross)(shift - x[at], other / (T)n, smooth, total); return;
     case LNN_LOG_SOFTMAX:
-        total = LNN_NAME(lnn_vlog)(total);
         EACH (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - shift) - total;
         return;
     default: break;
@@ -228,12 +227,12 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
         LNN_NAME(lnn_soft_group)(x, t, kind == LNN_SOFTMAX || kind == LNN_CROSS_BACK ? y : NULL, rows, pitch, columns, shift, total,
                                  t || (kind == LNN_CROSS && smooth != 0) ? other : NULL);
     }
+    if (lnn_soft_logs(kind)) { EACH (int k = 0; k < columns; k++) total[k] = LNN_NAME(lnn_vlog)(total[k]); }
     for (int k = 0; k < columns; k++) {
         const int64_t c = job->idx ? job->idx[line + k] : 0;
         const T g = kind == LNN_CROSS_BACK ? LNN_NAME(lnn_weight)(job, line + k) : 1;
         if (kind == LNN_LOGSUMEXP) single[k] = LNN_NAME(lnn_log_total)(x + k, rows, pitch, shift[k], total[k]);
         else if (kind == LNN_EXPECT) single[k] = other[k] / total[k];
-        else if (kind == LNN_LOG_SOFTMAX) total[k] = LNN_NAME(lnn_vlog)(total[k]);
         else if (kind == LNN_CROSS && c == job->ignore) single[k] = 0;
         else if (kind == LNN_CROSS) single[k] = LNN_NAME(lnn_cross)(shift[k] - x[c * pitch + k], other[k] / (T)rows, smooth, total[k]);
         else if (kind == LNN_SOFTMAX || kind == LNN_CROSS_BACK) total[k] = g / total[k], other[k] = g * smooth / (T)rows;
@@ -252,6 +251,34 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
         if (c != job->ignore) y[c * pitch + k] -= LNN_NAME(lnn_weight)(job, line + k) * (1 - smooth);
         else for (ptrdiff_t r = 0; r < rows; r++) y[r * pitch + k] = 0;
     }
+}
+
+/* Lines too short for vectors of their own, LNN_COLUMNS of them: set side by side, and the results back. */
+static void LNN_NAME(lnn_soft_short)(const lnn_lines *job, ptrdiff_t first, int lines) {
+    T x[LNN_SHORT * LNN_COLUMNS], t[LNN_SHORT * LNN_COLUMNS], y[LNN_SHORT * LNN_COLUMNS];
+    const ptrdiff_t n = job->n;
+    const int whole = job->kind != LNN_LOGSUMEXP && job->kind != LNN_EXPECT && job->kind != LNN_CROSS;
+    lnn_lines own = *job;
+    own.inner = lines, own.x = x, own.t = job->t ? t : NULL, own.y = whole ? y : (T *)job->y + first;
+    own.idx = job->idx ? job->idx + first : NULL, own.g = job->g && !job->one ? (const T *)job->g + first : job->g;
+    for (int line = 0; line < lines; line++)
+        for (ptrdiff_t i = 0; i < n; i++) {
+            x[i * lines + line] = ((const T *)job->x)[(first + line) * n + i];
+            if (job->t) t[i * lines + line] = ((const T *)job->t)[(first + line) * n + i];
+        }
+    LNN_NAME(lnn_soft_columns)(&own, 0, 0, lines);
+    for (int line = 0; line < lines && whole; line++)
+        for (ptrdiff_t i = 0; i < n; i++) ((T *)job->y)[(first + line) * n + i] = y[i * lines + line];
+}
+
+static void LNN_NAME(lnn_soft_task)(const lnn_lines *job, ptrdiff_t outer, ptrdiff_t task) {
+    const ptrdiff_t blocks = (job->inner + LNN_COLUMNS - 1) / LNN_COLUMNS;
+    const int side = lnn_soft_side(job);
+    const ptrdiff_t first = side ? task * LNN_COLUMNS : task % blocks * LNN_COLUMNS, left = (side ? outer : job->inner) - first;
+    const int lines = (int)(left < LNN_COLUMNS ? left : LNN_COLUMNS);
+    if (side) LNN_NAME(lnn_soft_short)(job, first, lines);
+    else if (job->inner == 1) LNN_NAME(lnn_soft_line)(job, task);
+    else LNN_NAME(lnn_soft_columns)(job, task / blocks, first, lines);
 }
 
 #undef T

@@ -47,10 +47,10 @@ cdef extern from "lines.h" nogil:
     void lnn_column_sum_f64(const double*, Py_ssize_t, Py_ssize_t, int, double*)
     void lnn_extreme_f32(const float*, float*, int64_t*, Py_ssize_t, Py_ssize_t, int, int)
     void lnn_extreme_f64(const double*, double*, int64_t*, Py_ssize_t, Py_ssize_t, int, int)
-    void lnn_soft_line_f32(const lnn_lines*, Py_ssize_t)
-    void lnn_soft_line_f64(const lnn_lines*, Py_ssize_t)
-    void lnn_soft_columns_f32(const lnn_lines*, Py_ssize_t, Py_ssize_t, int)
-    void lnn_soft_columns_f64(const lnn_lines*, Py_ssize_t, Py_ssize_t, int)
+    ctypedef void (*lnn_soft_run)(const lnn_lines*, Py_ssize_t, Py_ssize_t) noexcept nogil
+    Py_ssize_t lnn_soft_tasks(const lnn_lines*, Py_ssize_t)
+    void lnn_soft_task_f32(const lnn_lines*, Py_ssize_t, Py_ssize_t)
+    void lnn_soft_task_f64(const lnn_lines*, Py_ssize_t, Py_ssize_t)
 
 cdef enum:
     SPLIT = 8192        # a longer sum is cut into parts of this length, which threads share
@@ -282,30 +282,20 @@ def extreme_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t
 # ----------------------------------------------------------------------------------------------- softmax
 
 
-cdef inline void soft_task(const lnn_lines* job, Py_ssize_t task, Py_ssize_t blocks, real unused) noexcept nogil:
-    cdef Py_ssize_t first = (task % blocks) * COLUMNS
-    cdef int columns = <int>min(<Py_ssize_t>COLUMNS, job.inner - first)
-    if real is float:
-        if job.inner == 1:
-            lnn_soft_line_f32(job, task)
-        else:
-            lnn_soft_columns_f32(job, task // blocks, first, columns)
-    else:
-        if job.inner == 1:
-            lnn_soft_line_f64(job, task)
-        else:
-            lnn_soft_columns_f64(job, task // blocks, first, columns)
-
-
 cdef void soft_all(const lnn_lines* job, Py_ssize_t outer, real unused) noexcept nogil:
-    cdef Py_ssize_t task, blocks = (job.inner + COLUMNS - 1) // COLUMNS
+    cdef Py_ssize_t task, tasks = lnn_soft_tasks(job, outer)
     cdef int threads = threads_for(outer * job.n * job.inner * EXP_COST)
+    cdef lnn_soft_run run
+    if real is float:
+        run = lnn_soft_task_f32
+    else:
+        run = lnn_soft_task_f64
     if threads == 1:
-        for task in range(outer * blocks):
-            soft_task(job, task, blocks, unused)
+        for task in range(tasks):
+            run(job, outer, task)
         return
-    for task in prange(outer * blocks, num_threads=threads, schedule="static"):
-        soft_task(job, task, blocks, unused)
+    for task in prange(tasks, num_threads=threads, schedule="static"):
+        run(job, outer, task)
 
 
 cdef struct SoftPlan:
