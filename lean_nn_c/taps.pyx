@@ -31,7 +31,7 @@ from libc.string cimport memset
 from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, cells_of, choose_runs, cut, is_dense, spread
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
-from lean_nn_c._planes cimport Planes, fill_channel, planes_of_image, planes_of_output
+from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport open_phases, pack_phases, phases_pay, residues, spread_phases, terms_per_channel
 from lean_nn_c._simd cimport (
@@ -66,8 +66,7 @@ cdef void pack_weight(const Taps* t, const Block* k, const real* a, int64_t lda,
     cdef int64_t i
     if not transposed:
         pack_rows(a + k.a + k.first, lda, 1, m, k.terms, k.terms, out)
-        return
-    for i in range(p.count):
+    for i in range(p.count if transposed else 0):
         gather(a + first_row(&p, i) * lda + k.a, lda, rows_in(&p, i), t.a + k.first, k.terms,
                out + i * k.terms * LNN_ROWS)
 
@@ -209,7 +208,7 @@ cdef int64_t samples_at_once(int64_t n, int64_t sample_bytes, int threads) noexc
 
 
 cdef int threads_of(const Geometry* g) noexcept nogil:
-    """Threads for about n*o*outs*cg*taps multiply-adds, of which a core does eight at a time."""
+    """For n*o*outs*cg*taps multiply-adds, of which a core does eight at a time."""
     return threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
 
 
@@ -228,7 +227,7 @@ cdef bint open_class(const Geometry* g, const Planes* p, const int64_t* residue,
         if not columns_of_image(c, g, p, residue):
             return False
         t.count = taps_of_residue(g, residue)
-    choose_runs(c, width, lanes_of(width, m), min(m, <int64_t>LNN_ROWS), t.count * t.channels)
+    choose_runs(c, width, width // lnn_vectors(m), min(m, <int64_t>LNN_ROWS), t.count * t.channels)
     split_terms(t)
     if t.a != NULL:
         fill_tables(t, g, p, residue)
@@ -246,10 +245,6 @@ cdef bint runs_fit(const Geometry* g, const Planes* p, bint transposed, int64_t 
             return False
         if not transposed or not next_residue(g, &residue[0]):
             return True
-
-
-cdef int64_t lanes_of(int64_t width, int64_t m) noexcept nogil:
-    return width // lnn_vectors(m)
 
 
 cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, bint transposed, int64_t channels, int64_t cells,
@@ -310,6 +305,7 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
     conv_input (`transposed`)."""
     cdef Planes p
     cdef Taps t
+    cdef Cells cells
     cdef int64_t m = g.cg if transposed else g.og, channels = g.o if transposed else g.c
     cdef int status
     cdef double size = planes_of_output(&p, g, sizeof(real)) if transposed else planes_of_image(&p, g, sizeof(real))
@@ -317,6 +313,7 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
         return UNSUITED
     if is_pointwise(g) and g.cg and g.og and not runs_on(g, m, g.cells, lanes(source)):
         return pointwise(g, transposed, source, w, bias, tail, out)
+    list_cells(&p, &cells, g.n * channels)
     if transposed and phases_pay(g):
         return by_phases(g, &p, source, w, bias, tail, out)
     t.channels = channels // g.groups
@@ -356,8 +353,8 @@ cdef void end_planes(const lnn_tail* tail, real* out, int64_t planes, int64_t ce
 
 
 cdef bint runs_on(const Geometry* g, int64_t m, int64_t cells, int per_vector) noexcept nogil:
-    """Whether strips run on from sample to sample: small samples, which would leave columns empty and have the weight
-    packed for each (16 samples of 2 x 2 outputs: 2.2 times as fast; of 7 x 8: 1.25; ten strips is an estimate)."""
+    """Whether strips run on from sample to sample: small ones would leave columns empty and have the weight packed for
+    each (16 samples of 2 x 2 outputs: 2.2 times as fast; of 7 x 8: 1.25; ten strips is an estimate)."""
     return g.n > 1 and m >= FEW and cells < 10 * LNN_FULL * per_vector and g.rank < MAX_RANK
 
 

@@ -22,7 +22,7 @@ from libc.string cimport memset
 from lean_nn_c._columns cimport MAX_TILE
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._planes cimport Planes, fill_channel, period, planes_of_image
+from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, period, planes_of_image
 from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, dots, lanes, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport FEW, PANEL_BYTES, Ahead, Split, pack_rows, panels_size, split_work, strip_product
@@ -208,7 +208,7 @@ cdef int dots_conv_weight(const Geometry* g, const Planes* p, const real* x, con
     cdef int64_t* off
     cdef real* scratch
     cdef int axis
-    q.direct = True
+    q.direct, q.cells = True, NULL
     for axis in range(g.rank):
         q.size[axis] = g.out[axis]
         q.step[axis] = q.phases[axis] = q.dil[axis] = 1
@@ -241,6 +241,7 @@ cdef int64_t samples_at_once(const Geometry* g, int64_t sample_bytes, int thread
 
 cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
     cdef Planes p
+    cdef Cells cells
     cdef Split s
     cdef real* planes = NULL
     cdef real* memory
@@ -251,6 +252,7 @@ cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, r
     cdef int threads = threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
     if planes_of_image(&p, g, sizeof(real)) * g.c > affordable(g):
         return UNSUITED
+    list_cells(&p, &cells, g.n * g.c)
     if g.og < FEW:
         return dots_conv_weight(g, &p, x, y_bar, w_bar, threads)
     s = split_work(g.groups, g.og, PANEL_BYTES // <int64_t>sizeof(real), 24, (g.cg * g.taps + width - 1) // width,

@@ -228,6 +228,23 @@ def test_strips_take_another_way_where_padding_meets_infinities(g, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "g",
+    [
+        Geometry(2, 40, 9, 1, (14, 13), (3, 3), (3, 3), ((1, 1), (0, 2)), (1, 1)),
+        Geometry(3, 32, 70, 2, (7, 7), (5, 4), (2, 3), ((2, 2), (3, 1)), (1, 2)),
+        Geometry(1, 64, 70, 1, (6, 5, 7), (3, 2, 3), (1, 2, 1), ((1, 1), (0, 1), (1, 1)), (1, 1, 1)),
+        Geometry(2, 70, 64, 1, (20,), (3,), (1,), ((1, 1),), (1,)),
+        Geometry(16, 8, 4, 4, (9, 9), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
+    ],
+    ids=str,
+)
+def test_short_rows_of_many_channels(g, dtype):
+    """Planes filled by a list of cells."""
+    check(g, dtype, "taps")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_bias(dtype):
     for g in (LARGE[1], LARGE[3], NARROW[0], NARROW[2], NARROW[8], Geometry(1, 0, 4, 1, (5,), (2,), (1,), ((0, 0),), (1,))):
         x, w, y = data(g, dtype)
