@@ -124,8 +124,9 @@ def _by_batch(
         )
     y, mean, rstd = normalize(x, w, b, axes=axes, eps=float(eps))
     if n:
-        mean, rstd = engine.wrap(mean.data), engine.wrap(rstd.data)
-        _update(running_mean, mean, momentum)
+        _update(running_mean, engine.wrap(mean.data), momentum)
+    if n and running_var is not None:
+        rstd = engine.wrap(rstd.data)
         _update(running_var, mul(sub(div(1.0, mul(rstd, rstd)), eps), n / (n - 1)), momentum)
     return y
 
