@@ -177,6 +177,7 @@ cdef inline void fill_phase(const Planes* p, const int64_t* phase, const real* s
 cdef inline void list_cells(Planes* p, Cells* c, int64_t channels) noexcept nogil:
     """Make the list where it pays: it is what the rows make of a channel that counts its cells."""
     cdef int64_t i, count = 1
+    cdef double number = 0
     cdef double* numbers
     for i in range(p.rank):
         count = min(count * p.size[i], <int64_t>65536)
@@ -186,7 +187,8 @@ cdef inline void list_cells(Planes* p, Cells* c, int64_t channels) noexcept nogi
     if numbers == NULL:             # then row by row
         return
     for i in range(count):
-        numbers[i] = i + 1
+        number += 1
+        numbers[i] = number
     fill_rows(p, <const double*>numbers, numbers + count)
     c.count = 0
     for i in range(p.channel):

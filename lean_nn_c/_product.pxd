@@ -1,6 +1,7 @@
 """The sizes of a matrix product, checked, and the shapes in which it is quicker."""
 
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from lean_nn_c._geometry cimport MAX_RANK, refuse
 from lean_nn_c.gemm cimport Product
@@ -52,9 +53,10 @@ cdef inline void merge_rows(Product* p, bint ta) noexcept nogil:
 
 cdef inline void exchange(Product* p) noexcept nogil:
     """The turned product, c' = op(b)' op(a)': where c has one column, that is then a row in the same place."""
-    cdef int i
+    cdef int64_t step[MAX_RANK]
     p.turned = True
     p.m, p.n = p.n, p.m
     p.a_row, p.a_col, p.b_row, p.b_col = p.b_col, p.b_row, p.a_col, p.a_row
-    for i in range(p.rank):
-        p.a_step[i], p.b_step[i] = p.b_step[i], p.a_step[i]
+    memcpy(&step[0], &p.a_step[0], sizeof(step))
+    memcpy(&p.a_step[0], &p.b_step[0], sizeof(step))
+    memcpy(&p.b_step[0], &step[0], sizeof(step))

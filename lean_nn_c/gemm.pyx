@@ -337,10 +337,10 @@ cdef void end_rows(const Product* p, real* c, int64_t m0, int64_t m1, int64_t fi
     bias.adds, bias.act, bias.slope = True, LNN_PLAIN, 0
     for m in range(m0, m1):
         row = c + m * p.n + first
-        if p.column_bias != NULL and p.turned:
-            for i in range(stop - first):
-                row[i] += (<const real*>p.column_bias)[0]
-        elif p.column_bias != NULL:
+        for i in range(stop - first if p.column_bias != NULL and p.turned else 0):     # one value for all, and rare
+            bias.other = <size_t>p.column_bias - <size_t>(row + i)
+            finish(&bias, row + i, 1)
+        if p.column_bias != NULL and not p.turned:
             bias.other = <size_t>(<const real*>p.column_bias + first) - <size_t>row
             finish(&bias, row, stop - first)
         finish(p.tail, row, stop - first)

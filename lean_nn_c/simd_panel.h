@@ -44,9 +44,10 @@ LNN_INLINE void LNN_NAME(lnn_panel_body)(const int mr, const int nv, ptrdiff_t k
     }
 }
 
-/* The product of a panel of mr rows (3..LNN_ROWS) and a strip of nv vectors (1..LNN_FULL). */
-static __attribute__((noinline)) void LNN_NAME(lnn_panel)(int mr, int nv, ptrdiff_t kn, const T *a, const T *b,
-                                                          const T *start, int add, T *out, ptrdiff_t ldo)
+/* The product of a panel of mr rows (3..LNN_ROWS) and a strip of nv vectors (1..LNN_FULL); one copy for all callers. */
+static __attribute__((noinline, noclone)) void LNN_NAME(lnn_panel)(int mr, int nv, ptrdiff_t kn, const T *a,
+                                                                   const T *b, const T *start, int add, T *out,
+                                                                   ptrdiff_t ldo)
 {
 #define CASE(m, v) case (m) * 16 + (v): LNN_NAME(lnn_panel_body)(m, v, kn, a, b, start, add, out, ldo); return
     switch (mr * 16 + nv) {

@@ -201,16 +201,23 @@ LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn,
         }
     }
     const size_t rest = (size_t)(kn - k) * sizeof(T);
+    if (rest) {                                         /* zeros beyond the last terms */
+        T a[12][LANES], b[3][LANES];
+        memset(a, 0, sizeof a);
+        memset(b, 0, sizeof b);
+#pragma GCC unroll 1
+        for (int m = 0; m < mr; m++) memcpy(a[m], arow[m] + k, rest);
+#pragma GCC unroll 1
+        for (int n = 0; n < nr; n++) memcpy(b[n], brow[n] + k, rest);
+#pragma GCC unroll 12
+        for (int m = 0; m < mr; m++)
+#pragma GCC unroll 4
+            for (int n = 0; n < nr; n++) acc[m][n] += *(const VU *)a[m] * *(const VU *)b[n];
+    }
 #pragma GCC unroll 12
     for (int m = 0; m < mr; m++) {
 #pragma GCC unroll 4
         for (int n = 0; n < nr; n++) {
-            if (rest) {
-                V a = (V){0}, b = (V){0};
-                memcpy(&a, arow[m] + k, rest);
-                memcpy(&b, brow[n] + k, rest);
-                acc[m][n] += a * b;
-            }
             T *place = out + m * ldo + n * ldn;
             const T sum = LNN_NAME(lnn_lanes)(acc[m][n]);
             *place = add ? *place + sum : sum;
