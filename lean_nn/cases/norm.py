@@ -146,10 +146,12 @@ def _classes(shape: Shape, axis: int, weighted: Shape | None) -> Make:
 
 CROSS_ENTROPY = [
     case
-    for label, shape, axis in (("classes", (6, 5), 1), ("pixels", (2, 4, 3), 1), ("many", (3, 40), 1), ("one class", (3, 1), 1))
+    for label, shape, axis in (("classes", (6, 5), 1), ("pixels", (2, 4, 3), 1), ("many", (3, 40), 1), ("one class", (3, 1), 1),
+                               ("lone", (1, 1), 1), ("no line", (0, 3), 1))
     for reduction, smoothing in (("none", 0.0), ("sum", 0.25), ("mean", 0.0), ("mean", 0.25))
     for params in ({"axis": axis, "ignore": -1, "smoothing": smoothing, "reduction": reduction},)
-    if label != "one class" or smoothing == 0  # else all that is left is a rounding, and nothing beside it
+    if label not in ("one class", "lone") or smoothing == 0  # else all that is left is a rounding, and nothing beside it
+    if label != "no line" or reduction != "mean"  # of nothing it is 0 / 0
     for name in (f"{label} {reduction} {smoothing}",)
     for case in (
         Case(name, "cross_entropy", _classes(shape, axis, None), params),

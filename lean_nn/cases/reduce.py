@@ -62,8 +62,7 @@ def _pair(*shape: int) -> Make:
 SLOPES = [
     Case(label, name, _pair(*shape), {"axis": axis})
     for name in ("softmax_slope", "log_softmax_transpose", "expect")
-    for label, shape, axis in (*LINES, ("long", (2, 70), 1), ("long columns", (70, 2), 0))
-    if name != "expect" or label != "empty"
+    for label, shape, axis in (*LINES, ("lone", (1, 1), 1), ("long", (2, 70), 1), ("long columns", (70, 2), 0))
 ]
 
 CASES = [*SUMS, *EXTREMES, *SOFT, *SLOPES]

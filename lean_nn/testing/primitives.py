@@ -12,6 +12,7 @@ import numpy as np
 from lean_nn.accuracy import bound_text, measure
 from lean_nn.cases import Case
 from lean_nn.convert import as_tensor
+from lean_nn.ops import find
 from lean_nn.primitive import FLOATS, NONDIFF, Aval, GraphError, Primitive, comparable, evaluate, get
 from lean_nn.spec.dual import Dual
 from lean_nn.testing.grads import Array, Function, Rng, arrays_of, check_grads, dot, norm
@@ -321,7 +322,7 @@ def check_primitive(
     >>> from lean_nn.cases import Case, normal
     >>> check_primitive("tanh", Case("mine", "tanh", lambda rng, dtype: (normal(rng, dtype, 2, 3),)))
     """
-    record = get(prim) if isinstance(prim, str) else prim
+    record = find(prim) or get(prim) if isinstance(prim, str) else prim
     for dtype in dtypes:
         for name, check in CHECKS.items():
             if "large" not in case.tags or name in LARGE:
