@@ -15,8 +15,9 @@
  * δ = μ₂ − μ₁. No cancellation: every term is a square.
  *
  * Sums of a piece run in fixed lanes (128 bytes of them, whatever the vector width), added as a tree. A unit of work is up
- * to LNN_SIDE neighbouring groups, about a piece wide (B = 1: columns, added side by side); it is fixed by the shape, so the bits do not depend on threads. No
- * temporary memory beyond the stack.
+ * to LNN_SIDE neighbouring groups, about a piece wide (B = 1: columns, added side by side); it is fixed by the shape, so the
+ * bits do not depend on threads. Where a group is shared by several tasks (columns of many rows, factors that vary inside a
+ * group) their sums wait in scratch, for at most LNN_BLOCKS of them; elsewhere the stack is enough.
  */
 #ifndef LNN_STANDARD_H
 #define LNN_STANDARD_H

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from lean_nn.backend.cpu import STEPS
 from lean_nn.primitive import Aval
 from lean_nn.spec.geometry import refused_beta
 from lean_nn.window import Bins, Window
@@ -30,22 +29,9 @@ def _lengths(shape: Shape, window: Window | Bins) -> tuple[int, int]:
     return planes * prod(shape[2:]), planes * prod(window.out_spatial(shape[2:]))
 
 
-@lru_cache(STEPS)
-def _max_step(wide: bool, places: bool, shape: Shape, window: Window | Bins) -> Step:
-    return pool.max_step(wide, places, *_lengths(shape, window), *window.packed(shape[2:]))
-
-
-def max_pool(x: Any, *, out: tuple[Any, Any], window: Window | Bins) -> None:
-    _max_step(_is_wide(x), True, x.shape, window)(x, *out)
-
-
-def max_pool_value(x: Any, *, out: Any, window: Window | Bins) -> None:
-    _max_step(_is_wide(x), False, x.shape, window)(x, out)
-
-
 def max_pool_step(x: Aval, *, out: tuple[Aval, ...], window: Window | Bins) -> Step:
-    """Either of the two, for compiled programs."""
-    return _max_step(_is_wide(x), len(out) > 1, x.shape, window)
+    """With winners, where there is a second output, or without."""
+    return pool.max_step(_is_wide(x), len(out) > 1, *_lengths(x.shape, window), *window.packed(x.shape[2:]))
 
 
 def divisor(count_include_pad: bool, divisor_override: int | None) -> tuple[int, float]:
@@ -57,8 +43,7 @@ def divisor(count_include_pad: bool, divisor_override: int | None) -> tuple[int,
         return GIVEN, float("inf")
 
 
-@lru_cache(STEPS)
-def _average_step(
+def _average(
     wide: bool, transposed: bool, shape: Shape, window: Window | Bins, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Step:  # fmt: skip
@@ -67,37 +52,22 @@ def _average_step(
     return pool_average.average_step(wide, transposed, *_lengths(shape, window), *window.packed(shape[2:]), *by)
 
 
-def avg_pool(x: Any, *, out: Any, **params: Any) -> None:
-    _average_step(_is_wide(x), False, x.shape, **params)(x, out)
-
-
-def avg_pool_transpose(y_bar: Any, *, out: Any, spatial: Shape, **params: Any) -> None:
-    _average_step(_is_wide(y_bar), True, out.shape, **params)(y_bar, out)
-
-
 def avg_pool_step(x: Aval, *, out: tuple[Aval], **params: Any) -> Step:
-    return _average_step(_is_wide(x), False, x.shape, **params)
+    return _average(_is_wide(x), False, x.shape, **params)
 
 
 def avg_pool_transpose_step(y_bar: Aval, *, out: tuple[Aval], spatial: Shape, **params: Any) -> Step:
-    return _average_step(_is_wide(y_bar), True, out[0].shape, **params)
+    return _average(_is_wide(y_bar), True, out[0].shape, **params)
 
 
-def smooth(name: str, pooled: int) -> tuple[Any, Any]:
-    """The two slots, ``cpu`` and ``step``, of a primitive of the smooth maximum; argument `pooled` has the images."""
+def smooth(name: str, pooled: int) -> Callable[..., Step]:
+    """The ``step`` slot of a primitive of the smooth maximum; argument `pooled` has the images."""
 
     def blame(*arrays: Any) -> Exception:
         return refused_beta(name, float(arrays[-2]))
 
-    @lru_cache(STEPS)
-    def made(wide: bool, shape: Shape, window: Window | Bins) -> Step:
-        return pool_smooth.smooth_step(name, wide, *_lengths(shape, window), *window.packed(shape[2:]), blame)
-
-    def cpu(*arrays: Any, out: Any, window: Window | Bins) -> None:
-        x = arrays[pooled]
-        made(_is_wide(x), x.shape, window)(*arrays, out)
-
     def step(*avals: Aval, out: tuple[Aval], window: Window | Bins) -> Step:
-        return made(_is_wide(avals[pooled]), avals[pooled].shape, window)
+        x = avals[pooled]
+        return pool_smooth.smooth_step(name, _is_wide(x), *_lengths(x.shape, window), *window.packed(x.shape[2:]), blame)
 
-    return cpu, step
+    return step

@@ -1,25 +1,17 @@
-"""Between the reductions' records and their kernels: sums, extremes, the softmax family, standardisation.
-
-The functions named after a primitive are its ``cpu`` slot, those that end in ``_step`` its ``step`` slot; both run the
-same step, which is remembered per geometry.
-"""
+"""Between the reductions' records and their kernels: the ``step`` slots of sums, extremes, the softmax family, standardising."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from lean_nn.backend.cpu import STEPS
 from lean_nn.primitive import Aval
 from lean_nn_c import reduce
 from lean_nn_c.step import Step
 
 Shape = tuple[int, ...]
-Cpu = Callable[..., None]
 Make = Callable[..., Step]
 
 FLOAT64 = np.dtype(np.float64)
@@ -30,61 +22,37 @@ def spans(shape: Shape, axis: int) -> tuple[int, int, int]:
     return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
 
-# --- sum ---
-
-_sum_step = lru_cache(STEPS)(reduce.sum_step)
-
-
-def sum(x: Any, *, out: Any, axes: Shape, keepdims: bool) -> None:
-    _sum_step(x.dtype == FLOAT64, x.shape, axes)(x, out)
-
-
 def sum_step(x: Aval, *, out: tuple[Aval], axes: Shape, keepdims: bool) -> Step:
-    return _sum_step(x.dtype == FLOAT64, x.shape, axes)
+    return reduce.sum_step(x.dtype == FLOAT64, x.shape, axes)
 
 
 # --- along one axis ---
 
 
-def _along(make: Callable[[bool, Shape, int], Step]) -> tuple[Cpu, Make]:
-    """The two slots of a primitive on lines along one axis; its arguments have one shape."""
-    made = lru_cache(STEPS)(make)
+def extreme(name: str, least: bool) -> Make:
+    def step(x: Aval, *, out: tuple[Aval, ...], axis: int) -> Step:
+        return reduce.extreme_step(name, x.dtype == FLOAT64, *spans(x.shape, axis), least)
 
-    def cpu(*arrays: Any, out: Any, axis: int) -> None:
-        step = made(arrays[0].dtype == FLOAT64, arrays[0].shape, axis)
-        if type(out) is tuple:
-            step(*arrays, *out)
-        else:
-            step(*arrays, out)
-
-    def step(*avals: Aval, out: tuple[Aval, ...], axis: int) -> Step:
-        return made(avals[0].dtype == FLOAT64, avals[0].shape, axis)
-
-    return cpu, step
+    return step
 
 
-def extreme(name: str, least: bool) -> tuple[Cpu, Make]:
-    return _along(lambda wide, shape, axis: reduce.extreme_step(name, wide, *spans(shape, axis), least))
+def soft(name: str) -> Make:
+    """Of a primitive on lines along one axis; its arguments have one shape."""
+
+    def step(x: Aval, *others: Aval, out: tuple[Aval, ...], axis: int) -> Step:
+        return reduce.soft_step(name, x.dtype == FLOAT64, *spans(x.shape, axis))
+
+    return step
 
 
-def soft(name: str) -> tuple[Cpu, Make]:
-    return _along(lambda wide, shape, axis: reduce.soft_step(name, wide, *spans(shape, axis)))
+def cross(name: str) -> Make:
+    """Of a loss, whose last argument is one class per line, the one before it the lines."""
 
+    def step(*avals: Aval, out: tuple[Aval], axis: int, ignore: int, smoothing: float, reduction: str) -> Step:
+        x = avals[-2]
+        return reduce.soft_step(name, x.dtype == FLOAT64, *spans(x.shape, axis), ignore, smoothing, reduction)
 
-def cross(name: str) -> tuple[Cpu, Make]:
-    """The same for a loss, whose last argument is one class per line."""
-
-    @lru_cache(STEPS)
-    def made(wide: bool, shape: Shape, axis: int, ignore: int, smoothing: float, reduction: str) -> Step:
-        return reduce.soft_step(name, wide, *spans(shape, axis), ignore, smoothing, reduction)
-
-    def cpu(*arrays: Any, out: Any, **params: Any) -> None:
-        made(arrays[-2].dtype == FLOAT64, arrays[-2].shape, **params)(*arrays, out)
-
-    def step(*avals: Aval, out: tuple[Aval], **params: Any) -> Step:
-        return made(avals[-2].dtype == FLOAT64, avals[-2].shape, **params)
-
-    return cpu, step
+    return step
 
 
 # --- standardisation ---
@@ -120,31 +88,17 @@ def features(shape: Shape, axes: Shape, own: Shape) -> tuple[int, int] | None:
     return (S, W) if whole or prod(shape) == 0 else None
 
 
-def standard(name: str, reads: str, writes: str, tangents: bool = False) -> tuple[Cpu, Make]:
-    """The two slots of a primitive of this family; `reads` and `writes` are its arrays' roles (`reduce.standard_step`)."""
+def standard(name: str, reads: str, writes: str, tangents: bool = False) -> Make:
+    """Of a primitive of this family; `reads` and `writes` are its arrays' roles (`reduce.standard_step`)."""
     roles, outputs = (*reads.split(), *writes.split()), len(writes.split())
     factor = roles.index("w") if "w" in roles else None
 
-    @lru_cache(STEPS)
-    def made(wide: bool, shape: Shape, own: Shape | None, axes: Shape, eps: float) -> Step:
-        sizes = groups(shape, axes)
-        by = (0, 0) if own is None else features(shape, axes, own)
-        if sizes is None or by is None:
-            raise ValueError(f"{name}: the kept axes are adjacent; got axes {axes} of shape {shape}; transpose it first")
-        return reduce.standard_step(name, wide, roles, outputs, *sizes, eps, tangents, *by)
-
-    def step_for(arrays: tuple[Any, ...], axes: Shape, eps: float) -> Step:
-        own = None if factor is None else arrays[factor].shape
-        return made(arrays[0].dtype == FLOAT64, arrays[0].shape, own, axes, eps)
-
-    def cpu(*arrays: Any, out: Any, axes: Shape, eps: float = 0.0) -> None:
-        step = step_for(arrays, axes, eps)
-        if outputs > 1:
-            step(*arrays, *out)
-        else:
-            step(*arrays, out)
-
     def step(*avals: Aval, out: tuple[Aval, ...], axes: Shape, eps: float = 0.0) -> Step:
-        return step_for(avals, axes, eps)
+        x = avals[0]
+        sizes = groups(x.shape, axes)
+        by = (0, 0) if factor is None else features(x.shape, axes, avals[factor].shape)
+        if sizes is None or by is None:
+            raise ValueError(f"{name}: the kept axes are adjacent; got axes {axes} of shape {x.shape}; transpose it first")
+        return reduce.standard_step(name, x.dtype == FLOAT64, roles, outputs, *sizes, eps, tangents, *by)
 
-    return cpu, step
+    return step

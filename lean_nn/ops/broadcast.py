@@ -46,7 +46,6 @@ sum: Primitive = primitive(
     "sum",
     abstract=_sum_abstract,
     spec=meaning("sum"),
-    cpu=cpu_reduce.sum,
     step=cpu_reduce.sum_step,
     linear=(0,),
     vjp=(lambda g, y, x, *, axes, keepdims: spread(g, x.shape, axes),),

@@ -179,14 +179,13 @@ def _cross_transpose_bound(
     return slope * np.expand_dims(np.where(counts, share, 0), axis)
 
 
-_cross_cpu, _cross_step = cpu_reduce.cross("cross_entropy")
-_cross_transpose_cpu, _cross_transpose_step = cpu_reduce.cross("cross_entropy_transpose")
+_cross_step = cpu_reduce.cross("cross_entropy")
+_cross_transpose_step = cpu_reduce.cross("cross_entropy_transpose")
 
 cross_entropy: Primitive = primitive(
     "cross_entropy",
     abstract=_cross_abstract,
     spec=spec.cross_entropy,
-    cpu=_cross_cpu,
     step=_cross_step,
     checks_values=True,
     jvp=(_cross_tangent, NONDIFF),
@@ -198,7 +197,6 @@ cross_entropy_transpose: Primitive = primitive(
     "cross_entropy_transpose",
     abstract=_cross_transpose_abstract,
     spec=spec.cross_entropy_transpose,
-    cpu=_cross_transpose_cpu,
     step=_cross_transpose_step,
     checks_values=True,
     linear=(0,),

@@ -98,13 +98,12 @@ def _standardize_abstract(x: Aval, *, axes: Shape, eps: float) -> tuple[Aval, Av
     return x, group, group
 
 
-_standardize_cpu, _standardize_step = cpu_reduce.standard("standardize", "x", "y first second")
+_standardize_step = cpu_reduce.standard("standardize", "x", "y first second")
 
 standardize: Primitive = primitive(
     "standardize",
     abstract=_standardize_abstract,
     spec=meaning("standardize"),
-    cpu=_standardize_cpu,
     step=_standardize_step,
     jvp=(lambda t, y, x, *, axes, eps: standardize_tangent(t, y[0], y[2], axes=axes),),
     vjp=(lambda g, y, x, *, axes, eps: standardize_transpose(*g, y[0], y[2], axes=axes),),
@@ -141,7 +140,7 @@ def _tangent_abstract(t: Aval, z: Aval, rstd: Aval, *, axes: Shape) -> tuple[Ava
     return t, group, group
 
 
-_tangent_cpu, _tangent_step = cpu_reduce.standard("standardize_tangent", "t x rstd", "y first second", tangents=True)
+_tangent_step = cpu_reduce.standard("standardize_tangent", "t x rstd", "y first second", tangents=True)
 
 
 def tangent_in_z(s: Any, y: Any, t: Any, z: Any, r: Any, *, axes: Shape) -> tuple[Any, None, Any]:
@@ -169,7 +168,6 @@ standardize_tangent: Primitive = primitive(
     "standardize_tangent",
     abstract=_tangent_abstract,
     spec=meaning("standardize_tangent"),
-    cpu=_tangent_cpu,
     step=_tangent_step,
     linear=(0,),
     jvp=(None, tangent_in_z, tangent_in_r),
@@ -195,7 +193,7 @@ def _transpose_abstract(g: Aval, g_mean: Aval, g_rstd: Aval, z: Aval, rstd: Aval
     return g
 
 
-_transpose_cpu, _transpose_step = cpu_reduce.standard("standardize_transpose", "t g_mean g_rstd x rstd", "y")
+_transpose_step = cpu_reduce.standard("standardize_transpose", "t g_mean g_rstd x rstd", "y")
 
 
 def _transpose_in_g(s: Any, y: Any, g: Any, gm: Any, gr: Any, z: Any, r: Any, *, axes: Shape) -> Any:
@@ -237,7 +235,6 @@ standardize_transpose: Primitive = primitive(
     "standardize_transpose",
     abstract=_transpose_abstract,
     spec=meaning("standardize_transpose"),
-    cpu=_transpose_cpu,
     step=_transpose_step,
     jvp=(_transpose_in_g, transpose_in_mean, transpose_in_rstd, transpose_in_z, transpose_in_r),
     vjp=(

@@ -91,7 +91,7 @@ def _normalize_abstract(x: Aval, w: Aval, b: Aval, *, axes: Shape, eps: float) -
     return x, group, group
 
 
-_normalize_cpu, _normalize_step = cpu_reduce.standard("normalize", "x w b", "y first second")
+_normalize_step = cpu_reduce.standard("normalize", "x w b", "y first second")
 
 
 def _normalize_push(tangents: Triple, y: Triple, x: Any, w: Any, b: Any, *, axes: Shape, eps: float) -> Any:
@@ -116,7 +116,6 @@ normalize: Primitive = primitive(
     "normalize",
     abstract=_normalize_abstract,
     spec=meaning("normalize"),
-    cpu=_normalize_cpu,
     step=_normalize_step,
     jvp=Joint(_normalize_push),
     vjp=Joint(_normalize_pull),
@@ -136,7 +135,7 @@ def _tangent_abstract(t: Aval, x: Aval, w: Aval, mean: Aval, rstd: Aval, *, axes
     return x, group, group
 
 
-_tangent_cpu, _tangent_step = cpu_reduce.standard(
+_tangent_step = cpu_reduce.standard(
     "normalize_tangent", "t x w mean rstd", "y first second", tangents=True
 )
 
@@ -171,7 +170,6 @@ normalize_tangent: Primitive = primitive(
     "normalize_tangent",
     abstract=_tangent_abstract,
     spec=meaning("normalize_tangent"),
-    cpu=_tangent_cpu,
     step=_tangent_step,
     linear=(0,),
     jvp=(
@@ -205,7 +203,7 @@ def _transpose_abstract(
     return x, w, w
 
 
-_transpose_cpu, _transpose_step = cpu_reduce.standard(
+_transpose_step = cpu_reduce.standard(
     "normalize_transpose", "t g_mean g_rstd x w mean rstd", "y second first"
 )
 
@@ -279,7 +277,6 @@ normalize_transpose: Primitive = primitive(
     "normalize_transpose",
     abstract=_transpose_abstract,
     spec=meaning("normalize_transpose"),
-    cpu=_transpose_cpu,
     step=_transpose_step,
     jvp=(
         _transpose_in_g,

@@ -55,9 +55,8 @@ def _extreme(name: str, least: bool) -> Primitive:
     def cotangent(g: Any, y: Any, x: Any, *, axis: int) -> Any:
         return scatter_add(_kept(g[0], x, axis), _kept(y[1], x, axis), axis=axis, size=x.shape[axis])
 
-    cpu, step = cpu_reduce.extreme(name, least)
     return primitive(
-        name, abstract=abstract, spec=meaning(name), cpu=cpu, step=step, jvp=(tangent,), vjp=(cotangent,),
+        name, abstract=abstract, spec=meaning(name), step=cpu_reduce.extreme(name, least), jvp=(tangent,), vjp=(cotangent,),
         differentiable_out=(True, False), saves_output=True, accuracy=Exact(),
     )  # fmt: skip
 
@@ -115,15 +114,14 @@ def _line_abstract(name: str) -> Any:
     return abstract
 
 
-_logsumexp_cpu, _logsumexp_step = cpu_reduce.soft("logsumexp")
-_softmax_cpu, _softmax_step = cpu_reduce.soft("softmax")
-_log_softmax_cpu, _log_softmax_step = cpu_reduce.soft("log_softmax")
+_logsumexp_step = cpu_reduce.soft("logsumexp")
+_softmax_step = cpu_reduce.soft("softmax")
+_log_softmax_step = cpu_reduce.soft("log_softmax")
 
 logsumexp: Primitive = primitive(
     "logsumexp",
     abstract=_logsumexp_abstract,
     spec=meaning("logsumexp"),
-    cpu=_logsumexp_cpu,
     step=_logsumexp_step,
     jvp=(lambda t, y, x, *, axis: expect(t, x, axis=axis),),
     vjp=(lambda g, y, x, *, axis: mul(_kept(g, x, axis), softmax(x, axis=axis)),),
@@ -135,7 +133,6 @@ softmax: Primitive = primitive(
     "softmax",
     abstract=_line_abstract("softmax"),
     spec=meaning("softmax"),
-    cpu=_softmax_cpu,
     step=_softmax_step,
     jvp=(lambda t, y, x, *, axis: softmax_slope(t, y, axis=axis),),
     vjp=(lambda g, y, x, *, axis: softmax_slope(g, y, axis=axis),),
@@ -147,7 +144,6 @@ log_softmax: Primitive = primitive(
     "log_softmax",
     abstract=_line_abstract("log_softmax"),
     spec=meaning("log_softmax"),
-    cpu=_log_softmax_cpu,
     step=_log_softmax_step,
     jvp=(lambda t, y, x, *, axis: sub(t, _kept(expect(t, y, axis=axis), t, axis)),),
     vjp=(lambda g, y, x, *, axis: log_softmax_transpose(g, y, axis=axis),),
@@ -211,13 +207,12 @@ def _slope_to_y(g: Any, out: Any, t: Any, y: Any, *, axis: int) -> Any:
     return sub(own, mul(t, _sum_along(mul(g, y), axis)))
 
 
-_slope_cpu, _slope_step = cpu_reduce.soft("softmax_slope")
+_slope_step = cpu_reduce.soft("softmax_slope")
 
 softmax_slope: Primitive = primitive(
     "softmax_slope",
     abstract=_slope_abstract("softmax_slope"),
     spec=meaning("softmax_slope"),
-    cpu=_slope_cpu,
     step=_slope_step,
     linear=(0,),
     jvp=(None, _slope_in_y),
@@ -231,13 +226,12 @@ def _unlogged(s: Any, out: Any, g: Any, y: Any, *, axis: int) -> Any:
     return neg(mul(mul(s, exp(y)), _sum_along(g, axis)))
 
 
-_transpose_cpu, _transpose_step = cpu_reduce.soft("log_softmax_transpose")
+_transpose_step = cpu_reduce.soft("log_softmax_transpose")
 
 log_softmax_transpose: Primitive = primitive(
     "log_softmax_transpose",
     abstract=_slope_abstract("log_softmax_transpose"),
     spec=meaning("log_softmax_transpose"),
-    cpu=_transpose_cpu,
     step=_transpose_step,
     linear=(0,),
     jvp=(None, _unlogged),
@@ -256,13 +250,12 @@ def _expect_to_x(g: Any, out: Any, t: Any, x: Any, *, axis: int) -> Any:
     return mul(_kept(g, x, axis), softmax_slope(t, softmax(x, axis=axis), axis=axis))
 
 
-_expect_cpu, _expect_step = cpu_reduce.soft("expect")
+_expect_step = cpu_reduce.soft("expect")
 
 expect: Primitive = primitive(
     "expect",
     abstract=_expect_abstract,
     spec=meaning("expect"),
-    cpu=_expect_cpu,
     step=_expect_step,
     linear=(0,),
     jvp=(None, _expect_in_x),

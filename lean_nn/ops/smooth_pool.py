@@ -115,15 +115,14 @@ def _scatter_bound(u: float, g: Any, x: Any, beta: Any, *, window: Window | Bins
     return _gamma(u, n) * sums.astype(float)
 
 
-_smooth_cpu, _smooth_step = cpu_pool.smooth("smooth_max_pool", 0)
-_gather_cpu, _gather_step = cpu_pool.smooth("smooth_gather", 1)
-_scatter_cpu, _scatter_step = cpu_pool.smooth("smooth_scatter", 1)
+_smooth_step = cpu_pool.smooth("smooth_max_pool", 0)
+_gather_step = cpu_pool.smooth("smooth_gather", 1)
+_scatter_step = cpu_pool.smooth("smooth_scatter", 1)
 
 smooth_max_pool: Primitive = primitive(
     "smooth_max_pool",
     abstract=_smooth_abstract,
     spec=meaning("smooth_max_pool"),
-    cpu=_smooth_cpu,
     step=_smooth_step,
     checks_values=True,
     jvp=(
@@ -142,7 +141,6 @@ smooth_gather: Primitive = primitive(
     "smooth_gather",
     abstract=_gather_abstract,
     spec=meaning("smooth_gather"),
-    cpu=_gather_cpu,
     step=_gather_step,
     checks_values=True,
     linear=(0,),
@@ -164,7 +162,6 @@ smooth_scatter: Primitive = primitive(
     "smooth_scatter",
     abstract=_scatter_abstract,
     spec=meaning("smooth_scatter"),
-    cpu=_scatter_cpu,
     step=_scatter_step,
     checks_values=True,
     linear=(0,),
