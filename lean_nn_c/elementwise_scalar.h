@@ -95,8 +95,10 @@ C(ge) { return a >= b; }
 
 /* an operand that is one value for all, as a line of it: then one loop per operator is enough */
 static const real *T(lnn_spread)(const void *x, int step, real *line, ptrdiff_t n) {
-    if (step) return (const real *)x;
-    for (ptrdiff_t i = 0; i < n && i < LNN_LINE; i++) line[i] = *(const real *)x;
+    if (step || n == 0) return (const real *)x;
+    const real value = *(const real *)x;
+    const ptrdiff_t most = n < LNN_LINE ? n : LNN_LINE; /* one bound, or the loop is not vector code */
+    for (ptrdiff_t i = 0; i < most; i++) line[i] = value;
     return line;
 }
 
