@@ -3,7 +3,7 @@
 =========  =====================================  ====================
 module     arrays                                 slot of the record
 =========  =====================================  ====================
-``cpu``    float32, float64 (and their indices)   ``cpu``
+``cpu``    float32, float64 (and their indices)   ``step``, ``cpu``
 ``spec``   object arrays of any scalar            ``spec``
 =========  =====================================  ====================
 

@@ -9,8 +9,6 @@ import numpy as np
 from lean_nn.primitive import Aval, Primitive, missing_kernel
 from lean_nn_c import memory
 
-STEPS = 256  # geometries of one kernel that are remembered; each takes a few kilobytes
-
 
 def allocate(aval: Aval) -> np.ndarray[Any, Any]:
     """An uninitialised output array."""

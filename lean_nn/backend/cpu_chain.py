@@ -1,4 +1,4 @@
-"""Elementwise operations as steps of compiled programs: one alone, or several as one loop (``lean_nn_c/_chain.pxd``)."""
+"""Elementwise operations as steps: one alone, or several as one loop (``lean_nn_c/_chain.pxd``)."""
 
 from __future__ import annotations
 

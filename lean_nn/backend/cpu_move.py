@@ -1,4 +1,4 @@
-"""Moving numbers in compiled programs: transpose, slice, concat, pad, flip and broadcasting as boxes of cells.
+"""Moving numbers: transpose, slice, concat, pad, flip and broadcasting as boxes of cells.
 
 Each function but `copy` is the ``step`` slot of the primitive it is named after; `lean_nn_c.move` does the copying.
 """

@@ -131,7 +131,6 @@ LOOK_UPS = [
 ]
 
 
-
 def _classes(shape: Shape, axis: int, weighted: Shape | None) -> Make:
     """Logits and a class per line, some of them ignored; before them, of shape `weighted`, the lines' weights."""
 

@@ -54,7 +54,6 @@ SOFT = [
 ]
 
 
-
 def _pair(*shape: int) -> Make:
     return lambda rng, dtype: (normal(rng, dtype, *shape), normal(rng, dtype, *shape))
 

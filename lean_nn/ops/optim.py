@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.backend.cpu import STEPS
 from lean_nn.backend.cpu_reduce import FLOAT64
 from lean_nn.device import CPU, common_device
 from lean_nn.primitive import OBJECT, Aval, Primitive, Within, check_float, check_same_float, evaluate, primitive
@@ -26,6 +25,7 @@ from lean_nn_c import elementwise as kernels
 from lean_nn_c.step import Step
 
 Numbers = tuple[float, ...]
+STEPS = 256  # of one rule that are remembered: `in_place` does not pass the engine, which remembers those of other primitives
 
 # --- the numbers of a family of rules, in the order of `numbers_of` in lean_nn_c/elementwise.pyx ---
 
