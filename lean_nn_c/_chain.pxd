@@ -5,6 +5,8 @@
 # An input has the output's shape ("full"), or repeats: cell i of the output reads cell (i / inner) % count of it. inner = 1
 # is a row vector, count = 1 a single number, a number per channel has inner = H·W. A segment never crosses a place
 # where such an input changes its value (inner > 1) or starts again (inner = 1), so within it every input has step 0 or 1.
+# Where such places are less than CHAIN_NEAR apart, the calls would cost more than the arithmetic: the inputs that repeat are
+# then spelt out, CHAIN_LINE cells at a time, and a segment crosses as many places as it likes.
 
 from cython.parallel cimport prange
 from libc.stdint cimport uint8_t
@@ -15,9 +17,14 @@ cdef extern from "elementwise.h" nogil:
     ctypedef void (*lnn_unary)(const void*, void*, Py_ssize_t, double, double) noexcept nogil
     ctypedef void (*lnn_binary)(const void*, const void*, void*, Py_ssize_t, int, int, double, double) noexcept nogil
     ctypedef void (*lnn_where)(const uint8_t*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
+    enum:
+        SPELL_OVER "LNN_SPELL_OVER"
+    void lnn_spell(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, char*)
 
 cdef enum:
     CHAIN = 1024            # cells of a segment at most
+    CHAIN_NEAR = 128        # cells of a segment at least, where inputs are not spelt out
+    CHAIN_LINE = 256        # cells of a segment where they are
     CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
     CHAIN_INPUTS = 16
     CHAIN_TEMPS = 6
@@ -49,7 +56,52 @@ cdef struct ChainPlan:
     ChainOp op[CHAIN_OPS]
 
 
-cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, Py_ssize_t first, Py_ssize_t n) noexcept nogil:
+# Where a task is: the cell of each input that repeats, and the cells until that changes or starts again.
+cdef struct ChainPlace:
+    Py_ssize_t cell[CHAIN_INPUTS]
+    Py_ssize_t left[CHAIN_INPUTS]
+
+
+cdef inline char* chain_line(char* lines, int k) noexcept nogil:
+    return lines + k * (CHAIN_LINE + CHAIN_NEAR + SPELL_OVER) * 8
+
+
+cdef inline Py_ssize_t chain_begin(const ChainPlan* p, char** arrays, Py_ssize_t first, Py_ssize_t stop, ChainPlace* now,
+                                   char* lines) noexcept nogil:
+    """The place of cell `first`; rows that repeat are spelt out for as long as a segment is. Returns how long that is at most."""
+    cdef bint near = p.segment < CHAIN_NEAR
+    cdef Py_ssize_t n = CHAIN_LINE if near else CHAIN
+    cdef int k
+    for k in range(p.inputs):
+        if p.inner[k] == 0 or p.count[k] == 1:
+            continue
+        now.cell[k] = first // p.inner[k] % p.count[k]
+        now.left[k] = p.count[k] - now.cell[k] if p.inner[k] == 1 else p.inner[k] - first % p.inner[k]
+        if near and p.inner[k] == 1:
+            lnn_spell(arrays[k], p.item[k], 1, p.count[k], 0, min(n, stop - first) + p.count[k], chain_line(lines, k))
+    return n
+
+
+cdef inline void chain_step_on(const ChainPlan* p, ChainPlace* now, Py_ssize_t n) noexcept nogil:
+    """`n` cells further; where inputs are not spelt out these lie within one segment."""
+    cdef Py_ssize_t over
+    cdef int k
+    for k in range(p.inputs):
+        if p.inner[k] == 0 or p.count[k] == 1:
+            continue
+        if p.inner[k] == 1:
+            now.cell[k] = (now.cell[k] + n) % p.count[k] if n >= now.left[k] else now.cell[k] + n
+            now.left[k] = p.count[k] - now.cell[k]
+            continue
+        over = n - now.left[k]
+        now.left[k] -= n
+        if over >= 0:
+            now.cell[k] = (now.cell[k] + 1 + over // p.inner[k]) % p.count[k]
+            now.left[k] = p.inner[k] - over % p.inner[k]
+
+
+cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, char* lines, const ChainPlace* now, Py_ssize_t first,
+                               Py_ssize_t n) noexcept nogil:
     """Cells first..first + n, which lie within one segment."""
     cdef char* at[CHAIN_OUT + 1]
     cdef int step[CHAIN_OUT + 1]
@@ -59,9 +111,15 @@ cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, P
         step[k] = 1
         if p.inner[k] == 0:
             at[k] = arrays[k] + first * p.item[k]
+        elif p.count[k] == 1:
+            step[k], at[k] = 0, arrays[k]
+        elif p.segment >= CHAIN_NEAR:
+            step[k], at[k] = p.inner[k] == 1, arrays[k] + now.cell[k] * p.item[k]
+        elif p.inner[k] == 1:
+            at[k] = chain_line(lines, k) + now.cell[k] * p.item[k]
         else:
-            step[k] = p.inner[k] == 1 and p.count[k] > 1
-            at[k] = arrays[k] + first // p.inner[k] % p.count[k] * p.item[k]
+            at[k] = chain_line(lines, k)
+            lnn_spell(arrays[k], p.item[k], p.inner[k], p.count[k], first, n, at[k])
     for k in range(CHAIN_TEMPS):
         step[CHAIN_INPUTS + k] = 1
         at[CHAIN_INPUTS + k] = temps + k * CHAIN * 8
@@ -80,10 +138,18 @@ cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, P
 
 cdef inline void chain_task(const ChainPlan* p, char** arrays, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
     cdef char temps[CHAIN_TEMPS * CHAIN * 8]
-    cdef Py_ssize_t n
+    cdef char lines[CHAIN_INPUTS * (CHAIN_LINE + CHAIN_NEAR + SPELL_OVER) * 8]
+    cdef ChainPlace now
+    cdef Py_ssize_t n, most = chain_begin(p, arrays, first, stop, &now, lines)
+    cdef int k
     while first < stop:
-        n = min(stop - first, <Py_ssize_t>CHAIN, p.segment - first % p.segment)
-        chain_segment(p, arrays, temps, first, n)
+        n = min(stop - first, most)
+        if p.segment >= CHAIN_NEAR:
+            for k in range(p.inputs):
+                if p.inner[k] and p.count[k] > 1:
+                    n = min(n, now.left[k])
+        chain_segment(p, arrays, temps, lines, &now, first, n)
+        chain_step_on(p, &now, n)
         first += n
 
 

@@ -21,11 +21,12 @@
     X(relu, 1) X(leaky_relu, 1) X(elu, 8) X(gelu, 20) X(gelu_tanh, 12) X(silu, 10) X(softplus, 20) \
     X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1)
 
+#define LNN_BINARY_COMMON(X) X(add, 1) X(sub, 1) X(mul, 1) X(div, 4)
 #define LNN_BINARY_PLAIN(X) \
-    X(add, 1) X(sub, 1) X(mul, 1) X(div, 4) X(maximum, 1) X(minimum, 1) \
+    X(maximum, 1) X(minimum, 1) \
     X(relu_gate, 1) X(leaky_gate, 1) X(elu_gate, 8) X(clip_gate, 1) X(open_gate, 1) \
     X(tanh_gate, 1) X(sigmoid_gate, 1) X(gelu_gate, 20) X(silu_gate, 10)
-#define LNN_BINARY(X) LNN_BINARY_PLAIN(X) X(pow, 40) /* pow's loop is not the plain one */
+#define LNN_BINARY(X) LNN_BINARY_COMMON(X) LNN_BINARY_PLAIN(X) X(pow, 40) /* pow's loop is not the plain one */
 
 /* optimiser updates: name, arrays an optimiser keeps beside the parameter */
 #define LNN_UPDATE(X) \
@@ -76,7 +77,41 @@ static inline double lnn_curve_f64(double w) {
 }
 
 #define LNN_IVDEP _Pragma("GCC ivdep")
-enum { LNN_LINE = 256 };
+enum { LNN_LINE = 256, LNN_SPELL_OVER = 16 };
+
+/* line[i] = x[(first + i) / inner % count] for i < n; up to LNN_SPELL_OVER cells beyond are overwritten, which makes short runs quick */
+#define LNN_SPELL(word) \
+    static void lnn_spell_##word(const word *x, ptrdiff_t inner, ptrdiff_t count, ptrdiff_t first, ptrdiff_t n, word *line) { \
+        ptrdiff_t c = first / inner % count, i = inner - first % inner; \
+        if (i > n) i = n; \
+        for (ptrdiff_t k = 0; k < i; k += 8) \
+            for (int j = 0; j < 8; j++) line[k + j] = x[c]; \
+        while (i < n) { \
+            c = c + 1 == count ? 0 : c + 1; \
+            const word value = x[c]; \
+            const ptrdiff_t end = i + inner < n ? i + inner : n; \
+            for (; i < end; i += 8) \
+                for (int j = 0; j < 8; j++) line[i + j] = value; \
+            i = end; \
+        } \
+    }
+LNN_SPELL(uint8_t)
+LNN_SPELL(uint32_t)
+LNN_SPELL(uint64_t)
+#undef LNN_SPELL
+
+/* the same for cells of `item` bytes; a row that repeats is copied once, and then what is there is doubled */
+static void lnn_spell(const char *x, ptrdiff_t item, ptrdiff_t inner, ptrdiff_t count, ptrdiff_t first, ptrdiff_t n, char *line) {
+    if (inner == 1) {
+        const ptrdiff_t c = first % count, whole = n * item;
+        ptrdiff_t have = (count - c) * item;
+        memcpy(line, x + c * item, (size_t)(have < whole ? have : whole));
+        if (c && have < whole) memcpy(line + have, x, (size_t)((have + c * item < whole ? have + c * item : whole) - have));
+        for (have = count * item; have < whole; have *= 2) memcpy(line + have, line, (size_t)(2 * have < whole ? have : whole - have));
+    } else if (item == 1) lnn_spell_uint8_t((const uint8_t *)x, inner, count, first, n, (uint8_t *)line);
+    else if (item == 4) lnn_spell_uint32_t((const uint32_t *)x, inner, count, first, n, (uint32_t *)line);
+    else lnn_spell_uint64_t((const uint64_t *)x, inner, count, first, n, (uint64_t *)line);
+}
 
 #define real float
 #define LEADING 0xfffff000u

@@ -102,23 +102,33 @@ static const real *T(lnn_spread)(const void *x, int step, real *line, ptrdiff_t 
     return line;
 }
 
-#define PAIR_LOOP(name, out_t) \
+#define PAIR_LOOP(name, out_t, ...) \
     static void T(lnn_##name##_loop)(const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, \
                                      int b_step, double p0, double p1) { \
         real a_line[LNN_LINE], b_line[LNN_LINE]; \
-        const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n); \
         out_t *y = (out_t *)vy; \
         const real p = (real)p0, q = (real)p1; \
+        __VA_ARGS__ \
+        const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n); \
         const ptrdiff_t part = a_step && b_step ? n : LNN_LINE; \
         for (ptrdiff_t left = n; left > 0; left -= part, y += part, a += a_step ? part : 0, b += b_step ? part : 0) { \
             const ptrdiff_t size = left < part ? left : part; \
             LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) y[i] = T(lnn_##name)(a[i], b[i], p, q); \
         } \
     }
-#define BINARY_LOOP(name, cost) PAIR_LOOP(name, real)
-#define COMPARE_LOOP(name, cost) PAIR_LOOP(name, uint8_t)
+/* sums and products with one number are common enough for a loop of their own */
+#define NUMBER_LOOP(name) \
+    if (a_step && !b_step && n) { \
+        const real *x = (const real *)va, one = *(const real *)vb; \
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(x[i], one, p, q); \
+        return; \
+    }
+#define COMMON_LOOP(name, cost) PAIR_LOOP(name, real, NUMBER_LOOP(name))
+#define BINARY_LOOP(name, cost) PAIR_LOOP(name, real, )
+#define COMPARE_LOOP(name, cost) PAIR_LOOP(name, uint8_t, )
 
 LNN_UNARY(UNARY_LOOP)
+LNN_BINARY_COMMON(COMMON_LOOP)
 LNN_BINARY_PLAIN(BINARY_LOOP)
 BINARY_LOOP(libm_pow, 40)
 LNN_COMPARE(COMPARE_LOOP)
@@ -167,5 +177,7 @@ static void T(lnn_where_loop)(const uint8_t *c, const void *va, const void *vb, 
 #undef R
 #undef UNARY_LOOP
 #undef PAIR_LOOP
+#undef NUMBER_LOOP
+#undef COMMON_LOOP
 #undef BINARY_LOOP
 #undef COMPARE_LOOP

@@ -34,16 +34,11 @@ cimport numpy as cnp
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint64_t
 
-from lean_nn_c.memory cimport empty_array
-
-import numpy as np
+from lean_nn_c._keys cimport array_like, key_of, kind_of, number_array
 
 from lean_nn_c.memory import empty
 
 cnp.import_array()
-
-cdef extern from "numpy/arrayobject.h":
-    bint PyArray_ISNOTSWAPPED(cnp.ndarray)
 
 cdef extern from "Python.h":
     bint PyObject_GC_IsTracked(object)
@@ -68,8 +63,10 @@ cdef extern from *:
 
 cdef enum:
     MAX_LEVEL = 62
-    MAX_KEY = 512       # numbers that say the shapes and types of an application's arrays
     REMEMBERED = 256    # plans of one primitive; each takes a few kilobytes
+    SMALL_INT = 1 << 30 # ints up to here are numbers like any; larger ones ask `to_boxes`
+
+cdef uint64_t CONSTANT_BIT = <uint64_t>1 << 63
 
 
 class GraphError(RuntimeError):
@@ -98,10 +95,8 @@ cdef class Joint:
 
 
 NONDIFF = _NonDifferentiable()
-CONSTANT = 1 << 63  # in a mask: a number or array that only this operation has seen, so nobody can ask about it
+CONSTANT = CONSTANT_BIT  # in a mask: a number or array that only this operation has seen, so nobody can ask about it
 
-cdef cnp.dtype FLOAT32 = np.dtype(np.float32)
-cdef cnp.dtype FLOAT64 = np.dtype(np.float64)
 cdef tuple EMPTY = ()
 cdef int64_t next_id = 0
 cdef object opened = local()  # .tapes: the node lists of this thread's recording levels, by level
@@ -271,49 +266,36 @@ def get_variant():
 # worked out (checked, above all) the first time, and remembered: `plan` gives (output shapes and types, what to call).
 
 
-cdef object key_of(tuple args, dict params):
-    """What a plan depends on; None where an argument is not a plain array of numbers."""
-    cdef cnp.npy_intp numbers[MAX_KEY]
-    cdef cnp.ndarray array
-    cdef Py_ssize_t n = 0
-    cdef int axis, rank, kind
-    for box in args:
-        data = (<Box>box).data
-        if not is_plain(data):
-            return None
-        array = <cnp.ndarray>data
-        kind, rank = cnp.PyArray_TYPE(array), cnp.PyArray_NDIM(array)
-        if kind > cnp.NPY_DOUBLE or not PyArray_ISNOTSWAPPED(array) or n + rank + 2 > MAX_KEY:
-            return None
-        numbers[n], numbers[n + 1] = kind, rank
-        n += 2
-        for axis in range(rank):
-            numbers[n] = cnp.PyArray_DIM(array, axis)
-            n += 1
-    key = [(<char*>numbers)[: n * sizeof(cnp.npy_intp)], lnn_variant]
-    for name, value in params.items():
-        key.append(name)
-        key.append(value)
-        if type(value) is float and value == 0.0:  # two zeros are equal, and not the same
-            key.append(str(value))
-    return tuple(key)
-
-
-cdef object planned(Primitive prim, tuple args, dict params):
-    """The value by a remembered plan; None where there is none to be had."""
-    cdef list arrays
-    key = key_of(args, params)
+cdef object plan_of(Primitive prim, list arrays, dict params):
+    """(output shapes and types, what to call), worked out or remembered; None where there is none to be had."""
+    key = key_of(arrays, params, lnn_variant)
     if key is None:
         return None
-    arrays = []
-    for box in args:
-        arrays.append((<Box>box).data)
     known = prim.plans.get(key)
     if known is None:
         known = plan(prim, tuple(arrays), params)
         if len(prim.plans) >= REMEMBERED:
             prim.plans.pop(next(iter(prim.plans)), None)
         prim.plans[key] = known
+    return known
+
+
+def step_for(Primitive prim, list arrays, dict params):
+    """The kernel of `prim` for arrays like these, which `prim.abstract` has checked; None where there is none on this data."""
+    if tensor_type is None:
+        opener()
+    known = plan_of(prim, arrays, params)
+    return None if known is None or known[0] is None else known[1]
+
+
+cdef object planned(Primitive prim, tuple args, dict params):
+    """The value by a remembered plan; None where there is none to be had."""
+    cdef list arrays = []
+    for box in args:
+        arrays.append((<Box>box).data)
+    known = plan_of(prim, arrays, params)
+    if known is None:
+        return None
     outs, step = known
     if step is None:
         return None
@@ -333,52 +315,20 @@ cdef object planned(Primitive prim, tuple args, dict params):
 # ------------------------------------------------------------------------------------------------ bind
 
 
-cdef inline bint is_plain(object array) noexcept:
-    return type(array) is cnp.ndarray
-
-
-cdef object lane_output(tuple args):
-    """An output array where evaluation is a plain loop (one float type; equal shapes or a scalar), else None."""
-    cdef cnp.ndarray first, second
-    cdef int kind, axis
-    array = (<Box>args[0]).data
-    if not is_plain(array):
-        return None
-    first = <cnp.ndarray>array
-    kind = cnp.PyArray_TYPE(first)
-    if kind != cnp.NPY_FLOAT and kind != cnp.NPY_DOUBLE:
-        return None
-    if len(args) == 2:
-        array = (<Box>args[1]).data
-        if not is_plain(array):
-            return None
-        second = <cnp.ndarray>array
-        if cnp.PyArray_TYPE(second) != kind:
-            return None
-        if cnp.PyArray_NDIM(second) != 0:
-            if cnp.PyArray_NDIM(first) == 0:
-                first = second
-            elif cnp.PyArray_NDIM(first) != cnp.PyArray_NDIM(second):
-                return None
-            else:
-                for axis in range(cnp.PyArray_NDIM(first)):
-                    if cnp.PyArray_DIM(first, axis) != cnp.PyArray_DIM(second, axis):
-                        return None
-    elif len(args) != 1:
-        return None
-    return empty_array(cnp.PyArray_NDIM(first), cnp.PyArray_DIMS(first), kind)
-
-
 cdef object apply(Primitive prim, tuple args, dict params):
     """The value: one array, or a tuple of them."""
     cdef Box box
     if prim.lane is not None and not params:
-        out = lane_output(args)
-        if out is not None:
-            if len(args) == 1:
+        out = None
+        if len(args) == 1:
+            out = array_like((<Box>args[0]).data, (<Box>args[0]).data)
+            if out is not None:
                 prim.lane((<Box>args[0]).data, out)
-            else:
+        elif len(args) == 2:
+            out = array_like((<Box>args[0]).data, (<Box>args[1]).data)
+            if out is not None:
                 prim.lane((<Box>args[0]).data, (<Box>args[1]).data, out)
+        if out is not None:
             return out
     if prim.step is not None or prim.view is not None:
         out = planned(prim, args, params)
@@ -434,6 +384,31 @@ cdef object strike(Node node):
             nodes.pop()
 
 
+cdef object numbers_boxed(tuple args):
+    """The commonest of what `to_boxes` does: floats and ints beside Tensors of floats, whose type they take; else None."""
+    cdef Box box
+    cdef int kind = -1, own
+    for item in args:
+        if type(item) is tensor_type:
+            own = kind_of((<Box>item).data)
+            if own < 0:
+                return None
+            if kind < 0 and (own == cnp.NPY_FLOAT or own == cnp.NPY_DOUBLE):
+                kind = own
+        elif type(item) is not float and (type(item) is not int or not -SMALL_INT <= item <= SMALL_INT):
+            return None
+    if kind < 0:
+        return None
+    boxes = []
+    for item in args:
+        if type(item) is not tensor_type:
+            box = new_box(number_array(item, kind))
+            box.mask = CONSTANT_BIT
+            item = box
+        boxes.append(item)
+    return tuple(boxes)
+
+
 def bind(Primitive prim, tuple args, dict params):
     """Apply `prim` to `args`: evaluate, box, record, propagate tangents."""
     cdef Box box
@@ -444,7 +419,7 @@ def bind(Primitive prim, tuple args, dict params):
         opener()
     for item in args:
         if type(item) is not tensor_type:
-            args = to_boxes(prim, args)
+            args = numbers_boxed(args) or to_boxes(prim, args)
             break
     for box in args:
         mask |= box.mask

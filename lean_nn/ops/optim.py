@@ -10,7 +10,6 @@ An update has no derivative rules: differentiating through a training step is an
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -22,10 +21,10 @@ from lean_nn.primitive import OBJECT, Aval, Primitive, Within, check_float, chec
 from lean_nn.spec.optim import ELEMENTS, update
 from lean_nn.spec.rounded import Rounded
 from lean_nn_c import elementwise as kernels
+from lean_nn_c.engine import step_for
 from lean_nn_c.step import Step
 
 Numbers = tuple[float, ...]
-STEPS = 256  # of one rule that are remembered: `in_place` does not pass the engine, which remembers those of other primitives
 
 # --- the numbers of a family of rules, in the order of `numbers_of` in lean_nn_c/elementwise.pyx ---
 
@@ -92,14 +91,10 @@ def _rule(name: str, slots: int, numbers: Callable[..., Numbers]) -> Primitive:
         outs = update(name, *arrays, **params)
         return outs if slots else outs[0]
 
-    @lru_cache(STEPS)
-    def made(wide: bool, n: int, wide_rate: bool, wide_count: bool, params: tuple[tuple[str, Any], ...]) -> Step:
-        given = tuple(map(float, numbers(**dict(params))))
-        return kernels.update_step(name, wide, n, wide_rate, wide_count, family, given)
-
     def step(*avals: Aval, out: tuple[Aval, ...], **params: Any) -> Step:
         wide, wide_rate, wide_count = (aval.dtype == FLOAT64 for aval in (avals[0], avals[-2], avals[-1]))
-        return made(wide, prod(avals[0].shape), wide_rate, wide_count, tuple(params.items()))
+        given = tuple(map(float, numbers(**params)))
+        return kernels.update_step(name, wide, prod(avals[0].shape), wide_rate, wide_count, family, given)
 
     def cuda(*arrays: Any, out: Any, **params: Any) -> None:
         from lean_nn.backend.cuda import optim as formulas  # CuPy is there: its arrays have come this far
@@ -125,14 +120,15 @@ adagrad: Primitive = _rule("adagrad", 1, _adagrad)
 
 def in_place(rule: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> None:
     """Apply `rule` to arrays; parameter and slots are overwritten with what becomes of them."""
-    own, avals = (arrays[0], *arrays[2:-2]), [Aval(a.shape, a.dtype) for a in arrays]
+    own = (arrays[0], *arrays[2:-2])
+    step = step_for(rule, [*arrays], params)
+    if step is not None:
+        step(*arrays, *own)
+        return
     device = common_device(rule.name, arrays[:-2])
-    if arrays[0].dtype != OBJECT and rule.step is not None and rule.cuda is not None:  # updates name both
-        rule.abstract(*avals, **params)
-        if device == CPU:
-            rule.step(*avals, out=avals[:1] * rule.outputs, **params)(*arrays, *own)
-        else:
-            rule.cuda(*arrays, out=own if rule.outputs > 1 else own[0], **params)
+    if arrays[0].dtype != OBJECT and device != CPU and rule.cuda is not None:
+        rule.abstract(*[Aval(a.shape, a.dtype) for a in arrays], **params)
+        rule.cuda(*arrays, out=own if rule.outputs > 1 else own[0], **params)
         return
     new = evaluate(rule, arrays, params)
     for array, value in zip(own, new if rule.outputs > 1 else (new,), strict=True):

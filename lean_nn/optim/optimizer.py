@@ -114,13 +114,14 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            rule = self._rule(group)
+            rule, known = self._rule(group), dict[Any, Any]()
             for p in group["params"]:
                 if p.grad is not None:
-                    self._step_one(rule, p, group["lr"])
+                    self._step_one(rule, p, group["lr"], known)
         return loss
 
-    def _step_one(self, rule: Rule, p: Any, lr: float) -> None:
+    def _step_one(self, rule: Rule, p: Any, lr: float, known: dict[Any, Any]) -> None:
+        """`known` are the numbers of this step as arrays: most parameters share them."""
         state = self.state.get(p)
         if state is None:
             state = self.state[p] = {"step": 0}
@@ -128,9 +129,11 @@ class Optimizer:
             if name not in state:
                 state[name] = _filled(p, start)
         state["step"] += 1
-        slots = [state[name].data for name in rule.slots]
-        arrays = (p.data, p.grad.data, *slots, _number(lr, p.dtype), _number(state["step"], p.dtype))
-        in_place(rule.primitive, arrays, rule.numbers)
+        data, count = p.data, state["step"]
+        key = count, data.dtype == OBJECT
+        if key not in known:
+            known[key] = _number(lr, data.dtype), _number(count, data.dtype)
+        in_place(rule.primitive, (data, p.grad.data, *[state[name].data for name in rule.slots], *known[key]), rule.numbers)
 
     # --- as a pure function ---
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 from scipy import special
 
+import lean_nn as ln
+from lean_nn import functional as F
 from lean_nn_c import elementwise, threads
 
 ROOT_8_OVER_PI = 2 * np.sqrt(2 / np.longdouble(np.pi))
@@ -232,3 +234,31 @@ def test_refusals():
         elementwise.where(x, x, x, x.copy())
     with pytest.raises(TypeError):
         elementwise.unary["exp"](None, x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "first", "second"),
+    [
+        ((700, 3), (3,), (700, 1)),
+        ((400, 37), (400, 1), (37,)),
+        ((90, 127), (127,), (127,)),
+        ((9, 40, 2, 5), (40, 1, 1), (9, 40, 1, 1)),
+        ((3000, 7), (), (3000, 1)),
+        ((5, 130, 129), (129,), (130, 1)),
+    ],
+)
+def test_operands_that_repeat_at_short_distances_are_spelt_out(
+    dtype: str, shape: tuple[int, ...], first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    x, a, b = (rng.standard_normal(own).astype(dtype) for own in (shape, first, second))
+    for threads in (1, 2):
+        with ln.num_threads(threads):
+            np.testing.assert_array_equal((ln.tensor(x) + ln.tensor(a)).numpy(), x + a)
+            np.testing.assert_array_equal((ln.tensor(b) - ln.tensor(x)).numpy(), b - x)
+            np.testing.assert_array_equal((ln.tensor(x) > ln.tensor(b)).numpy(), x > b)
+            chosen = F.where(ln.tensor(b) > 0, ln.tensor(a), ln.tensor(x)).numpy()
+            np.testing.assert_array_equal(chosen, np.where(b > 0, a, x))
+            both = F.where(ln.tensor(x > 0), ln.tensor(a), ln.tensor(b)).numpy()
+            np.testing.assert_array_equal(both, np.where(x > 0, a, b))
