@@ -25,6 +25,7 @@ from lean_nn_c._dots cimport LONG_BLOCK, dot_rows
 from lean_nn_c._geometry cimport refuse
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._product cimport exchange, merge_rows, read_product, span
+from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
     LNN_FULL, LNN_LEAKY, LNN_PLAIN, LNN_RELU, LNN_ROWS, SPARE_LINE, aligned, bring, finish, lanes, lines,
     lnn_prefetch, lnn_tail, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
@@ -384,6 +385,7 @@ cdef int multiply_packed(Product* p, const real* a, const real* b, const real* b
     cdef int threads = threads_for(<Py_ssize_t>min(work, 1e18))
     cdef int64_t rows, units, scratch_size, i
     cdef Split s
+    cdef Queue queue
     cdef real* memory
     cdef real* scratch
     set_blocks(p, <real>0)
@@ -407,8 +409,10 @@ cdef int multiply_packed(Product* p, const real* a, const real* b, const real* b
         for i in range(units):
             unit(p, a, b, bias, c, i, s.m, s.t, scratch)
     else:
+        open_queue(&queue, units, threads)
         for i in prange(units, schedule="dynamic", num_threads=threads):
-            unit(p, a, b, bias, c, i, s.m, s.t, scratch + omp_get_thread_num() * scratch_size)
+            unit(p, a, b, bias, c, draw(&queue, omp_get_thread_num()), s.m, s.t,
+                 scratch + omp_get_thread_num() * scratch_size)
     give_scratch(memory)
     return 0
 

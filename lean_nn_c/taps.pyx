@@ -34,6 +34,8 @@ from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport open_phases, pack_phases, phases_pay, residues, spread_phases, terms_per_channel
+from lean_nn_c._pointwise cimport is_pointwise, pointwise
+from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
     LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_tail, lnn_vectors, piece, whole_lines,
 )
@@ -43,8 +45,8 @@ from lean_nn_c._taps cimport (
 )
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport (
-    FEW, PANEL_BYTES, Ahead, Panels, Product, Split, first_row, multiply, pack_rows, panels_of, panels_size, rows_in,
-    split_work, strip_product,
+    FEW, PANEL_BYTES, Ahead, Panels, Split, first_row, pack_rows, panels_of, panels_size, rows_in, split_work,
+    strip_product,
 )
 from lean_nn_c.step cimport give_scratch, hold_scratch, probing, take_scratch
 from lean_nn_c.threads cimport threads_for
@@ -185,6 +187,7 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
     cdef bint dense = is_dense(c)
     cdef real* memory = NULL
     cdef Split s
+    cdef Queue queue
     if m < FEW:
         s = split_work(samples * groups, m, m, m, c.tiles, 16, threads)
         units = samples * groups * s.m * s.t
@@ -195,9 +198,10 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
         memory = <real*>take_scratch((threads * size + SPARE_LINE) * sizeof(real))
     if memory == NULL and (m >= FEW or probing()):
         return NO_MEMORY
+    open_queue(&queue, units, threads)
     for i in prange(units, schedule="dynamic", num_threads=threads):
-        unit(c, t, transposed, groups, samples, m, a, a_group, lda, planes, p_group, bias, out, ldo, i, s,
-             aligned(memory) + omp_get_thread_num() * size)
+        unit(c, t, transposed, groups, samples, m, a, a_group, lda, planes, p_group, bias, out, ldo,
+             draw(&queue, omp_get_thread_num()), s, aligned(memory) + omp_get_thread_num() * size)
     give_scratch(memory)
     return DONE
 
@@ -272,31 +276,6 @@ cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, bint tran
 cdef int64_t most_rows(const real* unused) noexcept nogil:
     """Rows of the weight that are packed together."""
     return PANEL_BYTES // <int64_t>sizeof(real)
-
-
-cdef bint is_pointwise(const Geometry* g) noexcept nogil:
-    """One tap, unstrided, nothing padded."""
-    cdef int i
-    for i in range(g.rank):
-        if g.ker[i] != 1 or g.stride[i] != 1 or g.pad[i] != 0 or g.out[i] != g.inp[i]:
-            return False
-    return True
-
-
-cdef int pointwise(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
-                   const lnn_tail* tail, real* out) noexcept nogil:
-    """One tap on the image as it lies is a matrix product per sample and group."""
-    cdef Product p
-    p.m, p.k, p.n = g.cg if transposed else g.og, g.og if transposed else g.cg, g.cells
-    p.a_row, p.a_col = 1 if transposed else g.cg, g.cg if transposed else 1
-    p.b_row, p.b_col = g.cells, 1
-    p.rank, p.batch = 2, g.n * g.groups
-    p.size[0], p.size[1] = g.n, g.groups
-    p.a_step[0], p.a_step[1] = 0, g.og * g.cg
-    p.b_step[0], p.b_step[1] = p.k * g.groups * g.cells, p.k * g.cells
-    p.bias_step[0], p.bias_step[1] = 0, p.m
-    p.column_bias, p.tail = NULL, tail
-    return multiply(&p, w, source, bias, out)
 
 
 cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
@@ -380,16 +359,19 @@ cdef int on_own_planes(const Geometry* g, const Planes* p, Taps* t, bint transpo
     cdef int64_t ldo = g.cells if transposed else g.outs, lda = g.taps if transposed else g.cg * g.taps
     cdef int64_t width = lnn_vectors(m) * lanes(source), size = whole_lines(t.channels * p.channel + MAX_TILE)
     cdef real* memory
+    cdef Queue queue
     if m >= FEW:
         size += scratch_of(min(m, most_rows(source)), width, 0)
     memory = <real*>take_scratch((threads * size + SPARE_LINE) * sizeof(real))
     if memory == NULL:
         return NO_MEMORY
     memset(&residue[0], 0, sizeof(residue))
+    open_queue(&queue, g.n * g.groups, threads)
     if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, t):
         for i in prange(g.n * g.groups, schedule="dynamic", num_threads=threads):
             own_planes(&c, t, p, transposed, t.channels, cells, g.groups, m, source, w, g.og * g.cg * g.taps, lda,
-                       bias, tail, out, ldo, i, aligned(memory) + omp_get_thread_num() * size)
+                       bias, tail, out, ldo, draw(&queue, omp_get_thread_num()),
+                       aligned(memory) + omp_get_thread_num() * size)
     give_scratch(memory)
     return DONE
 
@@ -458,6 +440,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
     cdef int64_t* place
     cdef real* planes
     cdef real* starts = NULL
+    cdef Queue queue
     t.count, t.channels, t.a_channel, t.b_channel = terms_per_channel(g), g.og, g.cg * g.taps, p.channel
     split_terms(&t)
     c.width = lnn_vectors(LNN_ROWS) * lanes(w)
@@ -486,10 +469,11 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
         if not p.direct:
             for i in prange(samples * g.o, schedule="static", num_threads=threads):
                 fill_channel(p, y_bar + (at * g.o + i) * g.outs, planes + i * p.channel)
+        open_queue(&queue, g.groups * s.m * s.t, threads)
         for i in prange(g.groups * s.m * s.t, schedule="dynamic", num_threads=threads):
             phase_unit(g, &c, &t, place, w, y_bar + at * g.o * g.outs if p.direct else <const real*>planes,
-                       g.og * p.channel, samples, <const real*>starts, x_bar + at * g.c * g.cells, i, s,
-                       planes + room + omp_get_thread_num() * size)
+                       g.og * p.channel, samples, <const real*>starts, x_bar + at * g.c * g.cells,
+                       draw(&queue, omp_get_thread_num()), s, planes + room + omp_get_thread_num() * size)
         end_planes(tail, x_bar + at * g.c * g.cells, samples * g.c, g.cells, threads)
         at += samples
     give_scratch(memory)

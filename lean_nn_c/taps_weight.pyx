@@ -5,24 +5,31 @@
 y_bar is packed into panels and the planes into strips, as in gemm.pyx: both run along the sum, so both are turned in
 registers, the planes run by run of neighbouring cells. The sum runs in blocks of about CELLS cells: parts of a sample,
 or several small samples together. Block sums are added in order. Each thread owns the part of w_bar it writes and walks
-all samples, so nothing is reduced across threads and the bits do not depend on their number. A small w_bar has too few
-parts for that: there block i goes to share i mod SHARES, a w_bar of its own, and the shares are added in order; which blocks
-and shares there are depends on the geometry alone. Where a group has few outputs (depthwise layers) a panel would be
-wasted: there each w_bar[o, c, tap] is a dot product along the planes.
+all samples, so nothing is reduced across threads and the bits do not depend on their number.
+
+A small w_bar has too few parts for that, and each part would pack all of y_bar, or read planes that another core filled. There
+the sum is cut: into pieces (a few small samples, or a band of a large one), and the pieces into shares, ranges of them, each
+with a w_bar of its own; a thread fills planes for one piece at a time, for itself alone, and the shares are added in order.
+Which pieces and shares there are depends on the geometry alone. On one core that is no slower; on two, 7 x 7 stride 2 from 3
+channels to 64 takes 0.70 of the time, 4 x 4 x 4 stride 2 from 8 to 16 takes 0.67.
+
+Where a group has few outputs (depthwise layers) a panel would be wasted: there each w_bar[o, c, tap] is a dot product along
+the planes.
 
 Error: |w^ - w| <= gamma_n sum |x||y_bar| with n = samples * output cells. Temporary space: padded planes of one sample
-per thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread.
+per thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread; SUMS bytes for shares.
 """
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy
 
 from lean_nn_c._columns cimport MAX_TILE
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, period, planes_of_image
+from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, period, planes_of_image, reach
+from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, dots, lanes, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport FEW, PANEL_BYTES, Ahead, Split, pack_rows, panels_size, split_work, strip_product
@@ -33,14 +40,26 @@ from lean_nn_c.threads cimport threads_for
 cdef enum:
     CELLS = 256             # output cells of a partial sum, at most
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
-    SHARES = 8              # of the sums, where w_bar
-    SMALL = 8192            # has at most so many values
+    SMALL = 98304           # bytes of a w_bar whose sum is cut into shares, at most
+    SHARES = 8              # (a power of two), as far as
+    SUMS = 327680           # bytes are room for them
+    AT_ONCE = 2048          # values that a thread adds up
+    BAND = 196608           # bytes of a piece's planes, about: they stay in the second-level cache
 
 
 cdef struct Runs:               # the cells of one partial sum, as runs of neighbours in the planes
     int64_t count, terms
     int64_t start[CELLS]
     int64_t length[CELLS]
+
+
+cdef int64_t* tap_offsets(const Geometry* g, const Planes* p) noexcept nogil:
+    """Plane offsets of all taps, to be freed; NULL: no memory."""
+    cdef int64_t* taps = <int64_t*>malloc(g.taps * sizeof(int64_t))
+    cdef int64_t i
+    for i in range(g.taps if taps != NULL else 0):
+        taps[i] = tap_offset(g, p, i)
+    return taps
 
 
 cdef int64_t tap_offset(const Geometry* g, const Planes* p, int64_t tap) noexcept nogil:
@@ -100,73 +119,155 @@ cdef void pack_strip(const Geometry* g, const Planes* p, const int64_t* taps, co
     columns_of(planes, &off[0], vectors, &r.start[0], &r.length[0], r.count, strip)
 
 
-cdef int64_t parts_of(const Geometry* g) noexcept nogil:
-    """Partial sums of a sample."""
-    return max((g.outs + CELLS - 1) // CELLS, 1)
-
-
 cdef int64_t samples_of(const Geometry* g) noexcept nogil:
     """Samples of a partial sum."""
     return max(CELLS // max(g.outs, 1), 1)
 
 
-cdef int64_t shares_of(const Geometry* g) noexcept nogil:
-    cdef int64_t blocks = (g.n + samples_of(g) - 1) // samples_of(g) * parts_of(g)
-    return min(<int64_t>SHARES, blocks // 2) if g.o * g.cg * g.taps <= SMALL and blocks >= 4 else 1
-
-
-cdef void unit(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, const real* y_bar,
-               int64_t samples, real* w_bar, int64_t before, int64_t share, int64_t shares, int64_t m0, int64_t m1,
-               int64_t first, int64_t stop, real* scratch) noexcept nogil:
-    """Rows m0..m1 and strips first..stop of one group's w_bar: add all samples, or a share of their partial sums, of
-    which there were `before` in earlier samples."""
-    cdef int64_t parts = parts_of(g), together = samples_of(g)
-    cdef int64_t width = LNN_FULL * lanes(planes), ldw = g.cg * g.taps, block, n, i, part, cell, count, t, columns
+cdef void add_block(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, int64_t p_sample,
+                    int64_t samples, int64_t p_cell, int64_t count, const real* y_bar, real* w_bar, bint add, int64_t m0,
+                    int64_t m1, int64_t first, int64_t stop, real* scratch) noexcept nogil:
+    """One partial sum of rows m0..m1 and strips first..stop of a group's w_bar: `count` cells from p_cell on, of which y_bar
+    begins at the first, of some samples."""
+    cdef int64_t width = LNN_FULL * lanes(planes), ldw = g.cg * g.taps, i, t, columns
     cdef real* strip = scratch + panels_size(m1 - m0, CELLS)
     cdef int vectors
     cdef Runs r
     cdef Ahead ahead
-    ahead.rows = 0
-    for block in range((samples + together - 1) // together):
-        n = block * together
-        for part in range(parts):
-            if (before + block * parts + part) % shares != share:
-                continue
-            cell = g.outs * part // parts
-            count = g.outs * (part + 1) // parts - cell
-            r.count = r.terms = 0
-            for i in range(n, min(n + together, samples)):
-                add_runs(g, p, i * g.c * p.channel, cell, count, &r)
-            for i in range(n, min(n + together, samples)):
-                pack_rows(y_bar + (i * g.o + m0) * g.outs + cell, g.outs, 1, m1 - m0, count, r.terms,
-                          scratch + (i - n) * count * LNN_ROWS)
-            for t in range(first, stop):
-                columns = min(width, ldw - t * width)
-                vectors = <int>((columns + lanes(planes) - 1) // lanes(planes))
-                pack_strip(g, p, taps, &r, planes, t * width, columns, vectors, strip)
-                strip_product(m1 - m0, r.terms, <const real*>scratch, <const real*>strip, <const real*>NULL,
-                              before + block * parts + part >= shares, w_bar + m0 * ldw + t * width, ldw, columns,
-                              &ahead)
+    ahead.rows = r.count = r.terms = 0
+    for i in range(samples):
+        add_runs(g, p, i * p_sample, p_cell, count, &r)
+    for i in range(samples):
+        pack_rows(y_bar + (i * g.o + m0) * g.outs, g.outs, 1, m1 - m0, count, r.terms, scratch + i * count * LNN_ROWS)
+    for t in range(first, stop):
+        columns = min(width, ldw - t * width)
+        vectors = <int>((columns + lanes(planes) - 1) // lanes(planes))
+        pack_strip(g, p, taps, &r, planes, t * width, columns, vectors, strip)
+        strip_product(m1 - m0, r.terms, <const real*>scratch, <const real*>strip, <const real*>NULL, add,
+                      w_bar + m0 * ldw + t * width, ldw, columns, &ahead)
 
 
-cdef void run(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, const real* y_bar,
-              int64_t samples, real* w_bar, int64_t before, int64_t shares, Split s, real* scratch,
-              int64_t scratch_size, int threads) noexcept nogil:
-    cdef int64_t units = shares * g.groups * s.m * s.t, i
-    for i in prange(units, schedule="dynamic", num_threads=threads):
-        one(g, p, taps, planes, y_bar, samples, w_bar, before, shares, i, s,
-            scratch + omp_get_thread_num() * scratch_size)
+cdef void add_cells(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, int64_t p_sample,
+                    int64_t samples, int64_t p_cell, int64_t cells, const real* y_bar, real* w_bar, bint add, int64_t m0,
+                    int64_t m1, int64_t first, int64_t stop, real* scratch) noexcept nogil:
+    """The same for any number of cells: block after block."""
+    cdef int64_t parts = max((cells + CELLS - 1) // CELLS, 1), part, cell
+    for part in range(parts):
+        cell = cells * part // parts
+        add_block(g, p, taps, planes, p_sample, samples, p_cell + cell, cells * (part + 1) // parts - cell, y_bar + cell,
+                  w_bar, add or part > 0, m0, m1, first, stop, scratch)
 
 
-cdef void one(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, const real* y_bar,
-              int64_t samples, real* w_bar, int64_t before, int64_t shares, int64_t index, Split s,
-              real* scratch) noexcept nogil:
+# --- a small w_bar: shares of the sum ---
+
+
+cdef struct Pieces:             # of the sum
+    int64_t shares              # each a range of pieces; 1: no pieces, all threads walk all samples
+    int64_t count               # pieces
+    int64_t together            # samples of a piece, or
+    int64_t bands, height       # parts of a sample, along its first axis
+    Planes planes               # of a piece
+    Cells cells
+
+
+cdef void cut_pieces(Pieces* c, const Geometry* g, const Planes* p, int itemsize) noexcept nogil:
+    """Shares and pieces as the geometry alone says."""
+    cdef Geometry part = g[0]
+    cdef int64_t bytes = g.cg * p.channel * itemsize, result = g.o * g.cg * g.taps * itemsize, bands
+    c.together, c.bands, c.height, c.planes = samples_of(g), 1, g.out[0], p[0]
+    c.shares = SHARES if result <= SMALL and (c.together == 1 or c.together * bytes <= SPARE) else 1
+    while c.shares * result > SUMS and c.shares > 1:
+        c.shares //= 2
+    if c.together == 1:             # bands fit the cache, suffice for all shares, and are not mostly overlap
+        bands = max((bytes + BAND - 1) // BAND, (2 * c.shares + g.n - 1) // g.n)
+        bands = min(min(bands, g.out[0] // (1 if p.direct else 2 * reach(g, 0) + 1)), g.outs // CELLS)
+        c.height = (g.out[0] + max(bands, 1) - 1) // max(bands, 1)
+        c.bands = (g.out[0] + c.height - 1) // c.height
+    c.count = (g.n + c.together - 1) // c.together * c.bands
+    while c.shares > c.count:
+        c.shares //= 2
+    part.out[0] = c.height
+    if not p.direct and c.bands > 1:
+        planes_of_image(&c.planes, &part, itemsize)
+    if c.bands == 1:
+        list_cells(&c.planes, &c.cells, g.n * g.c)
+
+
+cdef void share_of(const Geometry* g, const Pieces* c, const int64_t* taps, const real* x, const real* y_bar, real* sums,
+                   int64_t index, Split s, real* scratch, int64_t planes_size) noexcept nogil:
+    """One share's pieces of one group, or of some rows and strips of it, on planes of the thread's own."""
     cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m) % g.groups
+    cdef int64_t share = index // (s.t * s.m * g.groups), width = LNN_FULL * lanes(x), rest = g.outs // g.out[0]
+    cdef int64_t strips = (g.cg * g.taps + width - 1) // width, begin = c.count * share // c.shares, piece, n, i, row, samples
+    cdef Planes p = c.planes
+    for piece in range(begin, c.count * (share + 1) // c.shares):
+        n, row = piece // c.bands * c.together, piece % c.bands * c.height
+        samples = min(c.together, g.n - n)
+        p.shift[0] = c.planes.shift[0] - row * g.stride[0]
+        for i in range(0 if p.direct else samples * g.cg):
+            fill_channel(&p, x + ((n + i // g.cg) * g.c + group * g.cg + i % g.cg) * g.cells, scratch + i * p.channel)
+        add_cells(g, &p, taps, x + (n * g.c + group * g.cg) * g.cells if p.direct else <const real*>scratch,
+                  (g.c if p.direct else g.cg) * p.channel, samples, row * rest if p.direct else 0,
+                  min(c.height, g.out[0] - row) * rest, y_bar + (n * g.o + group * g.og) * g.outs + row * rest,
+                  sums + (share * g.o + group * g.og) * g.cg * g.taps, piece > begin, g.og * part_m // s.m,
+                  g.og * (part_m + 1) // s.m, strips * part_t // s.t, strips * (part_t + 1) // s.t, scratch + planes_size)
+
+
+cdef int by_shares(const Geometry* g, const Pieces* c, const real* x, const real* y_bar, real* w_bar,
+                   int threads) noexcept nogil:
+    cdef int64_t width = LNN_FULL * lanes(x), weights = g.o * g.cg * g.taps, size, planes_size = 0, units, i
+    cdef Split s = split_work(g.groups, g.og, PANEL_BYTES // <int64_t>sizeof(real), 24, (g.cg * g.taps + width - 1) // width,
+                              1 << 30, max(threads // <int>c.shares, 1))
+    cdef int64_t* taps = tap_offsets(g, &c.planes)
+    cdef real* memory
+    cdef real* sums
+    cdef Queue queue
+    if not c.planes.direct:
+        planes_size = whole_lines(c.together * g.cg * c.planes.channel + MAX_TILE)
+    size = planes_size + whole_lines(panels_size((g.og + s.m - 1) // s.m, CELLS) + CELLS * width)
+    memory = <real*>take_scratch((threads * size + SPARE_LINE + c.shares * weights) * sizeof(real))
+    if memory == NULL or taps == NULL:
+        give_scratch(memory)
+        free(taps)
+        return NO_MEMORY
+    sums = aligned(memory) + threads * size
+    units = c.shares * g.groups * s.m * s.t
+    open_queue(&queue, units, threads)
+    for i in prange(units, schedule="dynamic", num_threads=threads):
+        share_of(g, c, taps, x, y_bar, sums, draw(&queue, omp_get_thread_num()), s,
+                 aligned(memory) + omp_get_thread_num() * size, planes_size)
+    for i in prange((weights + AT_ONCE - 1) // AT_ONCE, schedule="static", num_threads=threads):
+        add_shares(<const real*>sums + i * AT_ONCE, c.shares, weights, min(<int64_t>AT_ONCE, weights - i * AT_ONCE),
+                   w_bar + i * AT_ONCE)
+    give_scratch(memory)
+    free(taps)
+    return DONE
+
+
+cdef void add_shares(const real* sums, int64_t shares, int64_t weights, int64_t count, real* w_bar) noexcept nogil:
+    """Some values of w_bar: the shares' in order."""
+    cdef int64_t share, i
+    memcpy(w_bar, sums, count * sizeof(real))
+    for share in range(1, shares):
+        for i in range(count):
+            w_bar[i] += sums[share * weights + i]
+
+
+# --- otherwise: each thread owns a part of w_bar ---
+
+
+cdef void unit(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, const real* y_bar,
+               int64_t samples, real* w_bar, bint add, int64_t index, Split s, real* scratch) noexcept nogil:
+    """Some rows and strips of one group's w_bar: add all samples."""
+    cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m)
     cdef int64_t width = LNN_FULL * lanes(planes), strips = (g.cg * g.taps + width - 1) // width
-    cdef int64_t share = index // (s.t * s.m * g.groups)
-    unit(g, p, taps, planes + group * g.cg * p.channel, y_bar + group * g.og * g.outs, samples,
-         w_bar + (share * g.o + group * g.og) * g.cg * g.taps, before, share, shares, g.og * part_m // s.m,
-         g.og * (part_m + 1) // s.m, strips * part_t // s.t, strips * (part_t + 1) // s.t, scratch)
+    cdef int64_t together = samples_of(g), n = 0
+    while n < samples:
+        add_cells(g, p, taps, planes + (n * g.c + group * g.cg) * p.channel, g.c * p.channel, min(together, samples - n), 0,
+                  g.outs, y_bar + (n * g.o + group * g.og) * g.outs, w_bar + group * g.og * g.cg * g.taps, add or n > 0,
+                  g.og * part_m // s.m, g.og * (part_m + 1) // s.m, strips * part_t // s.t, strips * (part_t + 1) // s.t,
+                  scratch)
+        n += together
 
 
 # --- few output channels per group: dot products along the planes ---
@@ -208,6 +309,7 @@ cdef int dots_conv_weight(const Geometry* g, const Planes* p, const real* x, con
     cdef int64_t* off
     cdef real* scratch
     cdef int axis
+    cdef Queue queue
     q.direct, q.cells = True, NULL
     for axis in range(g.rank):
         q.size[axis] = g.out[axis]
@@ -217,16 +319,16 @@ cdef int dots_conv_weight(const Geometry* g, const Planes* p, const real* x, con
             q.direct = False
     q.channel = q.plane
     scratch_size = p.channel + q.channel
-    off = <int64_t*>malloc(g.taps * sizeof(int64_t))
+    off = tap_offsets(g, p)
     scratch = <real*>take_scratch(threads * scratch_size * sizeof(real))
     if off == NULL or scratch == NULL:
         free(off)
         give_scratch(scratch)
         return NO_MEMORY
-    for i in range(g.taps):
-        off[i] = tap_offset(g, p, i)
+    open_queue(&queue, g.c, threads)
     for i in prange(g.c, schedule="dynamic", num_threads=threads):
-        channel(g, p, &q, off, x, y_bar, w_bar, i, scratch + omp_get_thread_num() * scratch_size)
+        channel(g, p, &q, off, x, y_bar, w_bar, draw(&queue, omp_get_thread_num()),
+                scratch + omp_get_thread_num() * scratch_size)
     free(off)
     give_scratch(scratch)
     return DONE
@@ -242,49 +344,49 @@ cdef int64_t samples_at_once(const Geometry* g, int64_t sample_bytes, int thread
 cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
     cdef Planes p
     cdef Cells cells
-    cdef Split s
-    cdef real* planes = NULL
-    cdef real* memory
-    cdef real* sums = w_bar
-    cdef int64_t* taps
-    cdef int64_t at = 0, samples = g.n, i, width = LNN_FULL * lanes(x), scratch_size
-    cdef int64_t shares = shares_of(g), weights = g.o * g.cg * g.taps
+    cdef Pieces pieces
     cdef int threads = threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
     if planes_of_image(&p, g, sizeof(real)) * g.c > affordable(g):
         return UNSUITED
+    if g.og >= FEW:
+        cut_pieces(&pieces, g, &p, sizeof(real))
+        if pieces.shares > 1:
+            return by_shares(g, &pieces, x, y_bar, w_bar, threads)
     list_cells(&p, &cells, g.n * g.c)
     if g.og < FEW:
         return dots_conv_weight(g, &p, x, y_bar, w_bar, threads)
-    s = split_work(g.groups, g.og, PANEL_BYTES // <int64_t>sizeof(real), 24, (g.cg * g.taps + width - 1) // width,
-                   1 << 30, threads if shares == 1 else 1)
-    scratch_size = whole_lines(panels_size((g.og + s.m - 1) // s.m, CELLS) + CELLS * width)
+    return by_parts(g, &p, x, y_bar, w_bar, threads)
+
+
+cdef int by_parts(const Geometry* g, const Planes* p, const real* x, const real* y_bar, real* w_bar,
+                  int threads) noexcept nogil:
+    """Planes of a few samples at a time, filled by all threads; then every part of w_bar."""
+    cdef int64_t at = 0, samples = g.n, i, width = LNN_FULL * lanes(x), size
+    cdef Split s = split_work(g.groups, g.og, PANEL_BYTES // <int64_t>sizeof(real), 24, (g.cg * g.taps + width - 1) // width,
+                              1 << 30, threads)
+    cdef int64_t* taps = tap_offsets(g, p)
+    cdef real* planes = NULL
+    cdef real* memory
+    cdef Queue queue
+    cdef int status = NO_MEMORY
+    size = whole_lines(panels_size((g.og + s.m - 1) // s.m, CELLS) + CELLS * width)
     if not p.direct:
         samples = samples_at_once(g, g.c * p.channel * sizeof(real), threads)
         planes = <real*>take_scratch((samples * g.c * p.channel + MAX_TILE) * sizeof(real))
-    memory = <real*>take_scratch((threads * scratch_size + SPARE_LINE + shares * weights) * sizeof(real))
-    taps = <int64_t*>malloc(g.taps * sizeof(int64_t))
-    if memory == NULL or taps == NULL or (planes == NULL and not p.direct):
-        at = g.n
-    else:
-        for i in range(g.taps):
-            taps[i] = tap_offset(g, &p, i)
-        if shares > 1:
-            sums = aligned(memory) + threads * scratch_size
-    while at < g.n:
+    memory = <real*>take_scratch((threads * size + SPARE_LINE) * sizeof(real))
+    if memory != NULL and taps != NULL and (planes != NULL or p.direct):
+        status = DONE
+    while at < g.n and status == DONE:
         samples = min(samples, g.n - at)
         if not p.direct:
             for i in prange(samples * g.c, schedule="static", num_threads=threads):
-                fill_channel(&p, x + (at * g.c + i) * g.cells, planes + i * p.channel)
-        run(g, &p, taps, x + at * g.c * g.cells if p.direct else <const real*>planes, y_bar + at * g.o * g.outs,
-            samples, sums, at // samples_of(g) * parts_of(g), shares, s, aligned(memory), scratch_size, threads)
+                fill_channel(p, x + (at * g.c + i) * g.cells, planes + i * p.channel)
+        open_queue(&queue, g.groups * s.m * s.t, threads)
+        for i in prange(g.groups * s.m * s.t, schedule="dynamic", num_threads=threads):
+            unit(g, p, taps, x + at * g.c * g.cells if p.direct else <const real*>planes, y_bar + at * g.o * g.outs, samples,
+                 w_bar, at > 0, draw(&queue, omp_get_thread_num()), s, aligned(memory) + omp_get_thread_num() * size)
         at += samples
-    if sums != w_bar:
-        for i in range(weights):
-            w_bar[i] = sums[i]
-        for i in range(weights, shares * weights):
-            w_bar[i % weights] += sums[i]
-    i = NO_MEMORY if memory == NULL or taps == NULL or (planes == NULL and not p.direct) else DONE
     give_scratch(planes)
     give_scratch(memory)
     free(taps)
-    return <int>i
+    return status

@@ -177,6 +177,37 @@ NARROW = [
 ]
 
 
+# conv_weight whose sum is cut into shares: pieces that are bands of a sample, or samples.
+SHARED = [
+    Geometry(1, 3, 16, 1, (63, 60), (7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1)),  # the last band is lower
+    Geometry(3, 8, 14, 2, (41, 37), (3, 3), (1, 2), ((1, 0), (0, 2)), (2, 1)),
+    Geometry(2, 3, 9, 1, (1500,), (7,), (1,), ((0, 0),), (1,)),  # bands of the image itself
+    Geometry(1, 2, 64, 1, (4001,), (80,), (4,), ((0, 0),), (1,)),
+    Geometry(17, 12, 20, 1, (11, 10), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),  # several samples together
+    Geometry(1, 4, 9, 1, (20, 14, 13), (4, 4, 4), (2, 2, 2), ((1, 1),) * 3, (1, 1, 1)),
+    Geometry(2, 32, 33, 1, (33, 16), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # two shares
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("g", SHARED, ids=str)
+def test_shares(g, dtype):
+    """Against the reference, and the same bits on fewer and on more threads than there are shares."""
+    check(g, dtype, "taps")
+    x, w, y = data(g, dtype)
+    before = threads.get_num_threads()
+    results = set()
+    try:
+        for count in (1, 2, 5, 20):
+            threads.set_num_threads(count)
+            w_bar = np.full(w.size, np.nan, dtype)
+            kernel.conv_weight(x.reshape(-1), y.reshape(-1), w_bar, g.n, g.c, g.o, g.groups, *g.args, "taps")
+            results.add(w_bar.tobytes())
+    finally:
+        threads.set_num_threads(before)
+    assert len(results) == 1
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("g", LARGE, ids=str)

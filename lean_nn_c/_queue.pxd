@@ -1,0 +1,47 @@
+"""Which thread takes which part of a loop: the same one the same part, call after call, as long as it is free.
+
+What a core has written it reads again quickly; what the other core has written costs it ten times as much. So the
+parts lie in one line per thread, neighbours together, and a thread takes those of its own line first: what it computes now
+begins where it left off in the call before, and where it had filled the planes. A thread whose line is empty helps out with
+the next one, so none waits for another that was held up. Usage, with as many rounds as there are parts:
+
+    open_queue(&q, parts, threads)
+    for i in prange(parts, schedule="dynamic", num_threads=threads):
+        compute(draw(&q, omp_get_thread_num()))
+
+Who computes a part never decides what it is.
+"""
+
+from libc.stdint cimport int64_t
+
+cdef extern from *:
+    """
+    typedef struct { int64_t next, stop; char apart[112]; } lnn_line;   /* no two in one cache line, nor its neighbour */
+    typedef struct { int64_t count; lnn_line line[64]; } lnn_queue;
+    #define lnn_take_next(line) __atomic_fetch_add(&(line)->next, 1, __ATOMIC_RELAXED)
+    """
+    ctypedef struct lnn_line:
+        int64_t next, stop
+    ctypedef struct Queue "lnn_queue":
+        int64_t count
+        lnn_line line[64]
+    int64_t lnn_take_next(lnn_line* line) noexcept nogil
+
+
+cdef inline void open_queue(Queue* q, int64_t parts, int threads) noexcept nogil:
+    cdef int64_t i
+    q.count = min(max(threads, 1), 64)
+    for i in range(q.count):
+        q.line[i].next, q.line[i].stop = parts * i // q.count, parts * (i + 1) // q.count
+
+
+cdef inline int64_t draw(Queue* q, int thread) noexcept nogil:
+    """The next part for a thread; there is one, as long as fewer have been drawn than there are."""
+    cdef int64_t i, part = 0
+    cdef lnn_line* line
+    for i in range(q.count):
+        line = &q.line[(thread + i) % q.count]
+        part = lnn_take_next(line)
+        if part < line.stop:
+            break
+    return part
