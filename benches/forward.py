@@ -65,28 +65,43 @@ def _rows(n: int, c: int, size: int) -> Iterator[Row]:
     yield Row("conv2d 3², x w b", _pad(F.conv2d, padding=1), (x, (c, c, 3, 3), (c,)))
     yield Row("conv2d 1², x w", F.conv2d, (x, (c, c, 1, 1)))
     yield Row("conv_transpose2d 4² s2, x w", _pad(F.conv_transpose2d, stride=2, padding=1), (x, (c, c, 4, 4)))
+    volume = (n, c, 4, size, max(size // 4, 4))
     yield Row("max_pool2d 2", lambda t: F.max_pool2d(t, 2), (x,))
+    yield Row("max_pool2d 3 s2 p1", lambda t: F.max_pool2d(t, 3, 2, 1), (x,))
+    yield Row("max_pool3d 2", lambda t: F.max_pool3d(t, 2), (volume,))
+    yield Row("adaptive_max_pool2d 1", lambda t: F.adaptive_max_pool2d(t, 1), (x,))
     yield Row("avg_pool2d 3 s2 p1", lambda t: F.avg_pool2d(t, 3, 2, 1), (x,))
     yield Row("adaptive_avg_pool2d 1", lambda t: F.adaptive_avg_pool2d(t, 1), (x,))
-    for name in ("relu", "sigmoid", "tanh", "gelu", "silu"):
+    yield Row("smooth_max_pool2d 2", lambda t: F.smooth_max_pool2d(t, 2, 4.0), (x,))
+    for name in ("relu", "leaky_relu", "elu", "sigmoid", "tanh", "gelu", "silu", "softplus", "hardswish", "exp", "abs"):
         yield Row(name, getattr(F, name), (x,))
     yield Row("softmax", lambda t: F.softmax(t, 1), ((n * size, c),))
     yield Row("log_softmax", lambda t: F.log_softmax(t, 1), ((n * size, c),))
+    classes = ln.tensor(np.arange(n * size) % c)
+    yield Row("cross_entropy", lambda t: F.cross_entropy(t, classes), ((n * size, c),))
+    yield Row("mse_loss, two", F.mse_loss, (x, x))
     yield Row("batch_norm, x w b", lambda t, w, b: F.batch_norm(t, None, None, w, b, True), (x, (c,), (c,)))
     yield Row("batch_norm, x", lambda t: F.batch_norm(t, None, None, training=True), (x,))
     yield Row("layer_norm, x", lambda t: F.layer_norm(t, size), (x,))
+    yield Row("group_norm, x w b", lambda t, w, b: F.group_norm(t, 2, w, b), (x, (c,), (c,)))
     yield Row("linear, x w b", F.linear, ((n * size, c), (4 * c, c), (4 * c,)))
-    yield Row("add, two", F.add, (x, x))
+    yield Row("matmul, two", F.matmul, ((n * size, c), (c, 4 * c)))
+    for name in ("add", "sub", "mul", "div", "maximum"):
+        yield Row(f"{name}, two", getattr(F, name), (x, x))
+    yield Row("mean", lambda t: F.mean(t, 1), (x,))
+    yield Row("var", lambda t: F.var(t, 1), (x,))
 
 
 def _constant(*shape: int) -> Any:
     return ln.tensor(np.random.default_rng(2).standard_normal(shape).astype("float32"))
 
 
-def costs(tiny: bool = False, threads: int = 1, seconds: float = 0.3) -> Iterator[Cost]:
-    """Every row, timed."""
+def costs(tiny: bool = False, threads: int = 1, seconds: float = 0.3, words: str = "") -> Iterator[Cost]:
+    """Every row whose name holds one of the `words`, timed."""
     set_threads(threads)
     for row in _rows(1, 2, 4) if tiny else _rows(32, 64, 32):
+        if words and not any(word in row.name for word in words.split(",")):
+            continue
         moving, plain = time_pair(row.pair(), 0.0 if tiny else seconds, 1 if tiny else 5)
         forward = plain[0] if plain else float("nan")
         yield Cost(row.name, threads, moving[0], forward, moving[0] / forward / (1 + len(row.shapes)))
@@ -104,10 +119,11 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--threads", type=int, default=cores(), help="number of threads")
     parser.add_argument("--seconds", type=float, default=0.3, help="time for each row")
+    parser.add_argument("--filter", default="", help="only rows whose names hold one of these, separated by commas")
     options = parser.parse_args()
     print(report.machine())
     print(f"{'function, arguments with tangents':<32} threads  forward    jvp        cost")
-    for cost in costs(threads=options.threads, seconds=options.seconds):
+    for cost in costs(False, options.threads, options.seconds, options.filter):
         print(line(cost), flush=True)
 
 

@@ -33,6 +33,9 @@ that it may be written over one of them. ``step(*avals, out=avals, **params)`` i
 once (`lean_nn_c.step`), which eager code remembers and compiled programs run alone; where there is none, in a primitive of
 your own, ``cpu(*arrays, out=outputs, **params)`` writes into the outputs it is given. ``checks_values`` says that the kernel
 looks at the numbers and may refuse them (an index, say), so a program changes nothing of the caller's before it has run.
+``dual(*avals, moves=…, out=avals, **params)``, where forward mode would read memory twice, is a kernel for value and tangents
+together: on the arguments, the tangents of those that move, the outputs and the tangents of the differentiable ones, with the
+bits of value and rule; None where it has none for these (`lean_nn.autodiff.dual`).
 ``NONDIFF`` marks an argument without a derivative. A rule that is missing is an error when it is needed, never zero.
 """
 
@@ -155,6 +158,7 @@ def register_backend(backend: Backend) -> None:
     _backends.insert(0, backend)
     for prim in registry.values():
         prim.plans.clear()
+        prim.duals.clear()
 
 
 def evaluate(prim: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:

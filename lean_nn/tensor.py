@@ -13,7 +13,7 @@ import numpy as np
 
 from lean_nn import device as places
 from lean_nn import functional as F
-from lean_nn.autodiff.forward import propagate
+from lean_nn.autodiff.forward import plan_dual, propagate
 from lean_nn.autodiff.tape import matching
 from lean_nn.convert import as_array, ones_like, to_boxes, zeros
 from lean_nn.ops import elementwise as ew
@@ -327,7 +327,7 @@ class Tensor(engine.Box):
         return ew.abs(self)
 
 
-engine.install(Tensor, to_boxes, evaluate, plan, propagate)
+engine.install(Tensor, to_boxes, evaluate, plan, plan_dual, propagate)
 sweep.install(ew.add, zeros)
 
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
 def leaves(tree: Any) -> list[Any]:
     """The leaves from left to right (a dict in the order of its keys' insertion); None is no leaf."""
-    return list(_walk(tree))
-
-
-def _walk(tree: Any) -> Iterator[Any]:
+    if is_flat(tree):
+        return list(tree)
+    if isinstance(tree, (tuple, list)):
+        return [leaf for branch in tree for leaf in leaves(branch)]
     if isinstance(tree, dict):
-        tree = tree.values()
-    elif not isinstance(tree, (tuple, list)):
-        if tree is not None:
-            yield tree
-        return
-    for branch in tree:
-        yield from _walk(branch)
+        return leaves(list(tree.values()))
+    return [] if tree is None else [tree]
+
+
+def is_flat(tree: Any) -> bool:
+    """Whether `tree` is a tuple of leaves, as most are: it is its own list of leaves."""
+    if type(tree) is not tuple:
+        return False
+    for branch in tree:  # noqa: SIM110  # every transform passes here, and a generator costs more than its loop
+        if branch is None or isinstance(branch, (tuple, list, dict)):
+            return False
+    return True
 
 
 def rebuild(tree: Any, new: Iterable[Any]) -> Any:
     """A tree of the same form with the leaves `new`."""
+    if is_flat(tree):
+        return tuple(new)
     source = iter(new)
     return transform(lambda _: next(source), tree)
 
@@ -37,7 +44,7 @@ def transform(f: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(transform(f, branch) for branch in tree))
     if isinstance(tree, (tuple, list)):
-        return type(tree)(transform(f, branch) for branch in tree)
+        return type(tree)([transform(f, branch) for branch in tree])
     return f(tree)
 
 

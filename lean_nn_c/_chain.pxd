@@ -30,9 +30,12 @@ cdef enum:
     CHAIN_TEMPS = 6
     CHAIN_OPS = 32
 
-# A place is an input (0 to CHAIN_INPUTS - 1), a temporary (from CHAIN_INPUTS on) or the output (the last number).
+# A place is an input (0 to CHAIN_INPUTS - 1), a temporary (from CHAIN_INPUTS on) or an output (from CHAIN_OUT on). What one
+# operation wrote into an output the next ones may read: a function's tangent is often computed from its value.
 cdef enum:
     CHAIN_OUT = 22          # CHAIN_INPUTS + CHAIN_TEMPS
+    CHAIN_OUTPUTS = 2
+    CHAIN_PLACES = 24       # CHAIN_OUT + CHAIN_OUTPUTS
 
 cdef struct ChainOp:
     int arity
@@ -46,11 +49,12 @@ cdef struct ChainOp:
 
 cdef struct ChainPlan:
     int inputs
+    int outputs
     int ops
     Py_ssize_t cells
     Py_ssize_t cost                     # of one cell, in additions
     Py_ssize_t segment                  # cells between two places where an input changes or starts again
-    Py_ssize_t item[CHAIN_OUT + 1]      # bytes of a cell of each place
+    Py_ssize_t item[CHAIN_PLACES]       # bytes of a cell of each place
     Py_ssize_t inner[CHAIN_INPUTS]      # 0: full
     Py_ssize_t count[CHAIN_INPUTS]
     ChainOp op[CHAIN_OPS]
@@ -103,8 +107,8 @@ cdef inline void chain_step_on(const ChainPlan* p, ChainPlace* now, Py_ssize_t n
 cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, char* lines, const ChainPlace* now, Py_ssize_t first,
                                Py_ssize_t n) noexcept nogil:
     """Cells first..first + n, which lie within one segment."""
-    cdef char* at[CHAIN_OUT + 1]
-    cdef int step[CHAIN_OUT + 1]
+    cdef char* at[CHAIN_PLACES]
+    cdef int step[CHAIN_PLACES]
     cdef const ChainOp* op
     cdef int k
     for k in range(p.inputs):
@@ -123,8 +127,9 @@ cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, c
     for k in range(CHAIN_TEMPS):
         step[CHAIN_INPUTS + k] = 1
         at[CHAIN_INPUTS + k] = temps + k * CHAIN * 8
-    step[<int>CHAIN_OUT] = 1
-    at[<int>CHAIN_OUT] = arrays[p.inputs] + first * p.item[<int>CHAIN_OUT]
+    for k in range(p.outputs):
+        step[CHAIN_OUT + k] = 1
+        at[CHAIN_OUT + k] = arrays[p.inputs + k] + first * p.item[CHAIN_OUT + k]
     for k in range(p.ops):
         op = &p.op[k]
         if op.arity == 1:

@@ -35,6 +35,8 @@ cdef extern from "pool_window.h" nogil:
         int64_t wrap, height
         int64_t before, after
         int64_t room
+        int want
+        int64_t apart
     ctypedef struct Cover "lnn_cover":
         const Axis* axis
         int64_t j0, j1

@@ -22,6 +22,7 @@ def chain_step(
     ops: list[tuple[str, tuple[int, ...], int, float, float]],
     items: list[int],
     wide: bool,
+    outputs: int = 1,
 ) -> Step: ...
 def broadcast_step(
     name: str,

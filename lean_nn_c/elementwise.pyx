@@ -15,7 +15,8 @@ from libc.stdint cimport uint8_t
 
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
-    CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_TEMPS, ChainOp, ChainPlan, chain_run, lnn_binary, lnn_unary, lnn_where,
+    CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TEMPS, ChainOp, ChainPlan, chain_run, lnn_binary,
+    lnn_unary, lnn_where,
 )
 from lean_nn_c.step cimport STEP_BAD_COUNT, STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
@@ -337,22 +338,23 @@ cdef int run_chain(const void* plan, char** arrays) noexcept nogil:
     return 0
 
 
-def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bint wide):
+def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bint wide, int outputs=1):
     """Elementwise operations on `cells` cells as one step.
 
     Parameters
     ----------
     inputs : (inner, count) per input, see _chain.pxd; (0, 0) where it has the output's shape
-    ops : (name, places read, place written, p0, p1) per operation, in order; the last one writes CHAIN_OUT
+    ops : (name, places read, place written, p0, p1) per operation, in order; outputs begin at CHAIN_OUT
     items : bytes of a cell of every place
     wide : float64 (else float32)
     """
     cdef ChainPlan p
-    cdef int i, k
-    if len(inputs) > CHAIN_INPUTS or len(ops) > CHAIN_OPS or len(items) != CHAIN_OUT + 1:
+    cdef int i, k, readable = CHAIN_OUT     # places below are inputs and temporaries, and outputs that have been written
+    if len(inputs) > CHAIN_INPUTS or len(ops) > CHAIN_OPS or len(items) != CHAIN_PLACES or not 1 <= outputs <= CHAIN_OUTPUTS:
         raise ValueError(f"chain: at most {CHAIN_INPUTS} inputs and {CHAIN_OPS} operations; got {len(inputs)} and {len(ops)}")
     p.inputs, p.ops, p.cells, p.cost, p.segment = len(inputs), len(ops), cells, 0, max(cells, <Py_ssize_t>1)
-    for i in range(CHAIN_OUT + 1):
+    p.outputs = outputs
+    for i in range(CHAIN_PLACES):
         p.item[i] = items[i]
     sizes = []
     for i in range(p.inputs):
@@ -360,17 +362,20 @@ def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bi
         sizes.append((cells if p.inner[i] == 0 else p.count[i]) * p.item[i])
         if p.inner[i] and p.count[i] > 1:
             p.segment = min(p.segment, p.count[i] if p.inner[i] == 1 else p.inner[i])
-    sizes.append(cells * p.item[<int>CHAIN_OUT])
+    for i in range(outputs):
+        sizes.append(cells * p.item[CHAIN_OUT + i])
     for i in range(p.ops):
         op, sources, p.op[i].dst, p.op[i].p0, p.op[i].p1 = ops[i]
         p.cost += chain_op(&p.op[i], op, wide)
-        if len(sources) != p.op[i].arity or not CHAIN_INPUTS <= p.op[i].dst <= CHAIN_OUT:
+        if len(sources) != p.op[i].arity or not CHAIN_INPUTS <= p.op[i].dst < CHAIN_OUT + outputs:
             raise ValueError(f"chain: {op} takes {p.op[i].arity} operands and writes a temporary; got {sources}")
         for k in range(p.op[i].arity):
             p.op[i].src[k] = sources[k]
-            if not 0 <= p.op[i].src[k] < CHAIN_OUT or CHAIN_INPUTS > p.op[i].src[k] >= p.inputs:
+            if not 0 <= p.op[i].src[k] < readable or CHAIN_INPUTS > p.op[i].src[k] >= p.inputs:
                 raise ValueError(f"chain: places are inputs and temporaries; got {sources}")
-    return make_step(name, run_chain, &p, sizeof(p), tuple(sizes))
+        if p.op[i].dst == readable:
+            readable += 1
+    return make_step(name, run_chain, &p, sizeof(p), tuple(sizes), outputs)
 
 
 # ------------------------------------------------------------------------------------------- broadcasts

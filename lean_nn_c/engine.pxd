@@ -3,16 +3,22 @@ from libc.stdint cimport int64_t, uint64_t
 
 cdef class Primitive:
     cdef readonly str name
-    cdef readonly object abstract, spec, cpu, jvp, vjp, accuracy, lane, view, step
+    cdef readonly object abstract, spec, cpu, jvp, vjp, accuracy, lane, view, step, dual
     cdef public object cuda  # filled when a CUDA device is first asked for
     cdef readonly tuple linear, differentiable_out, pointwise
     cdef readonly bint saves_output, checks_values
-    cdef readonly dict plans
+    cdef readonly dict plans, duals
     cdef readonly Py_ssize_t outputs
 
 
 cdef class Joint:
     cdef readonly object rule
+
+
+cdef class Trace:
+    cdef public int level
+    cdef public bint live
+    cdef readonly list moving       # weak references to the values that have tangents
 
 
 cdef class Node:

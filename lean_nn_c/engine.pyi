@@ -27,7 +27,9 @@ class Primitive:
     checks_values: bool
     pointwise: tuple[str, ...] | None
     step: Callable[..., Any] | None
+    dual: Callable[..., Any] | None
     plans: dict[Any, Any]
+    duals: dict[Any, Any]
     outputs: int
     def __init__(
         self,
@@ -47,6 +49,7 @@ class Primitive:
         view: Callable[..., Any] | None = None,
         pointwise: tuple[str, ...] | None = None,
         step: Callable[..., Any] | None = None,
+        dual: Callable[..., Any] | None = None,
         checks_values: bool = False,
     ) -> None: ...
     def __call__(self, *args: Any, **params: Any) -> Any: ...
@@ -65,17 +68,24 @@ class Box:
     node: Node | None
     index: int
     mask: int
-    tangents: dict[Any, Any] | None
+    tangents: dict[Trace, Any] | None
     grad: Any
+
+class Trace:
+    level: int
+    live: bool
+    moving: list[Any]
 
 def install(
     tensor: type,
     boxes: Callable[..., Any],
     evaluator: Callable[..., Any],
     planner: Callable[..., Any],
+    dual_planner: Callable[..., Any],
     forward: Callable[..., Any],
 ) -> None: ...
 def open_with(f: Callable[[], Any]) -> None: ...
+def carry(box: Box, trace: Trace, tangent: Any) -> None: ...
 def wrap(data: Any, mask: int = 0) -> Any: ...
 def watch(box: Box, mask: int) -> None: ...
 def rebind(box: Box, data: Any) -> None: ...

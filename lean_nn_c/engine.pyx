@@ -20,6 +20,10 @@ reverse sweep delivers cotangents by the *identity* of boxes, never by bits.
 before the value exists, and a failure in forward mode takes the record back: a failed operation leaves the
 tape as it was.
 
+Where one `jvp` alone asks for tangents and no level outside it would see how they come about, a **dual** kernel, which gives
+the same bits as value and rule in one pass over memory, may take their place. Everywhere else (nested derivatives, traced
+functions, other devices) the rule runs.
+
 Boxes and nodes point to the past only, so reference counts free them the moment nobody needs them, and they
 are kept out of Python's cycle collector: walking a hundred thousand live nodes again and again would make a
 long graph cost more than its length. The two ways to close a cycle are dealt with where they arise: a tangent
@@ -27,6 +31,8 @@ computed from its own value (`lean_nn.autodiff.forward` unhooks it when the trac
 that was itself recorded (`create_graph=True`; set ``leaf.grad = None`` when done, as in PyTorch).
 """
 
+import weakref
+from operator import attrgetter
 from threading import local
 
 cimport cython
@@ -35,6 +41,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint64_t
 
 from lean_nn_c._keys cimport array_like, key_of, kind_of, number_array
+from lean_nn_c._levels cimport lnn_all, lnn_depth, lnn_limit, lnn_live, lnn_recording, lnn_variant, refresh
 
 from lean_nn_c.memory import empty
 
@@ -43,23 +50,6 @@ cnp.import_array()
 cdef extern from "Python.h":
     bint PyObject_GC_IsTracked(object)
     void PyObject_GC_UnTrack(object)
-
-cdef extern from *:
-    """
-    /* What this thread is doing. */
-    static __thread int lnn_depth = 0;               /* the innermost open level */
-    static __thread int lnn_limit = 64;              /* levels below this one are live */
-    static __thread int lnn_recording = 1;           /* 0 inside no_grad */
-    static __thread unsigned long long lnn_live = 1; /* follows from the three above */
-    static __thread unsigned long long lnn_all = 0;  /* open levels that record everything */
-    static __thread int lnn_variant = 0;             /* which way kernels are asked to go; 0 is their own choice */
-    """
-    int lnn_depth
-    int lnn_limit
-    int lnn_recording
-    uint64_t lnn_live
-    uint64_t lnn_all
-    int lnn_variant
 
 cdef enum:
     MAX_LEVEL = 62
@@ -105,6 +95,7 @@ cdef type tensor_type = None
 cdef object to_boxes = None
 cdef object evaluate = None
 cdef object plan = None
+cdef object plan_dual = None
 cdef object propagate = None
 cdef object opener = None
 
@@ -115,10 +106,10 @@ def open_with(object f):
     opener = f
 
 
-def install(type tensor, object boxes, object evaluator, object planner, object forward):
-    """Hand in what the layers above define: the box type, conversion, evaluation, plans of it, forward mode."""
-    global tensor_type, to_boxes, evaluate, plan, propagate
-    tensor_type, to_boxes, evaluate, plan, propagate = tensor, boxes, evaluator, planner, forward
+def install(type tensor, object boxes, object evaluator, object planner, object dual_planner, object forward):
+    """Hand in what the layers above define: the box type, conversion, evaluation, plans of it and of duals, forward mode."""
+    global tensor_type, to_boxes, evaluate, plan, plan_dual, propagate
+    tensor_type, to_boxes, evaluate, plan, plan_dual, propagate = tensor, boxes, evaluator, planner, dual_planner, forward
 
 
 cdef class Primitive:
@@ -126,14 +117,14 @@ cdef class Primitive:
 
     def __init__(self, str name, *, abstract, spec=None, cpu=None, cuda=None, jvp=None, vjp=None, tuple linear=(),
                  tuple differentiable_out=(True,), bint saves_output=False, accuracy=None, lane=None, view=None,
-                 tuple pointwise=None, step=None, bint checks_values=False):
+                 tuple pointwise=None, step=None, dual=None, bint checks_values=False):
         self.name = name
         self.abstract, self.spec, self.cpu, self.cuda = abstract, spec, cpu, cuda
         self.jvp, self.vjp, self.linear = jvp, vjp, linear
         self.differentiable_out, self.outputs = differentiable_out, len(differentiable_out)
         self.saves_output, self.accuracy, self.lane, self.view = saves_output, accuracy, lane, view
         self.pointwise, self.step, self.checks_values = pointwise, step, checks_values
-        self.plans = {}
+        self.dual, self.plans, self.duals = dual, {}, {}
 
     def __call__(self, *args, **params):
         return bind(self, args, params)
@@ -153,6 +144,21 @@ cdef class Node:
 @cython.no_gc
 cdef class Box:
     """An array, where it came from, and who is interested in it. `Tensor` adds the manners."""
+
+
+cdef class Trace:
+    """One open `jvp`: a level whose values carry tangents (`lean_nn.autodiff.forward` opens and closes it)."""
+
+    def __cinit__(self):
+        self.moving = []
+
+
+def carry(Box box, Trace trace, Box tangent):
+    """Let `box` have this tangent as long as the trace is open."""
+    if box.tangents is None:
+        box.tangents = {}
+    box.tangents[trace] = tangent
+    trace.moving.append(weakref.ref(box))
 
 
 cdef Box new_box(object data):
@@ -181,12 +187,6 @@ def rebind(Box box, data):
 
 
 # ---------------------------------------------------------------------------------------------- levels
-
-
-cdef void refresh() noexcept:
-    global lnn_live
-    cdef int top = lnn_depth + 1 if lnn_depth + 1 < lnn_limit else lnn_limit
-    lnn_live = ((<uint64_t>1 << top) - 1) if lnn_recording else 0
 
 
 def open_level(list nodes=None):
@@ -266,6 +266,20 @@ def get_variant():
 # worked out (checked, above all) the first time, and remembered: `plan` gives (output shapes and types, what to call).
 
 
+cdef list data_of(args):
+    cdef Box box
+    cdef list arrays = []
+    for box in args:
+        arrays.append(box.data)
+    return arrays
+
+
+cdef object remember(dict plans, tuple key, known):
+    if len(plans) >= REMEMBERED:
+        plans.pop(next(iter(plans)), None)
+    plans[key] = known
+
+
 cdef object plan_of(Primitive prim, list arrays, dict params):
     """(output shapes and types, what to call), worked out or remembered; None where there is none to be had."""
     key = key_of(arrays, params, lnn_variant)
@@ -274,9 +288,7 @@ cdef object plan_of(Primitive prim, list arrays, dict params):
     known = prim.plans.get(key)
     if known is None:
         known = plan(prim, tuple(arrays), params)
-        if len(prim.plans) >= REMEMBERED:
-            prim.plans.pop(next(iter(prim.plans)), None)
-        prim.plans[key] = known
+        remember(prim.plans, key, known)
     return known
 
 
@@ -290,26 +302,15 @@ def step_for(Primitive prim, list arrays, dict params):
 
 cdef object planned(Primitive prim, tuple args, dict params):
     """The value by a remembered plan; None where there is none to be had."""
-    cdef list arrays = []
-    for box in args:
-        arrays.append((<Box>box).data)
-    known = plan_of(prim, arrays, params)
-    if known is None:
-        return None
-    outs, step = known
+    cdef list arrays = data_of(args)
+    outs, step = plan_of(prim, arrays, params) or (None, None)
     if step is None:
         return None
     if outs is None:
         return step(*arrays, **params)
-    if prim.outputs == 1:
-        out = empty(*outs[0])
-        arrays.append(out)
-        step(*arrays)
-        return out
     results = [empty(*one) for one in outs]
-    arrays.extend(results)
-    step(*arrays)
-    return tuple(results)
+    step(*arrays, *results)
+    return results[0] if prim.outputs == 1 else tuple(results)
 
 
 # ------------------------------------------------------------------------------------------------ bind
@@ -317,27 +318,68 @@ cdef object planned(Primitive prim, tuple args, dict params):
 
 cdef object apply(Primitive prim, tuple args, dict params):
     """The value: one array, or a tuple of them."""
-    cdef Box box
-    if prim.lane is not None and not params:
-        out = None
-        if len(args) == 1:
-            out = array_like((<Box>args[0]).data, (<Box>args[0]).data)
-            if out is not None:
-                prim.lane((<Box>args[0]).data, out)
-        elif len(args) == 2:
-            out = array_like((<Box>args[0]).data, (<Box>args[1]).data)
-            if out is not None:
-                prim.lane((<Box>args[0]).data, (<Box>args[1]).data, out)
+    if prim.lane is not None and not params and 1 <= len(args) <= 2:
+        first, last = (<Box>args[0]).data, (<Box>args[len(args) - 1]).data
+        out = array_like(first, last)
         if out is not None:
+            prim.lane(first, out) if len(args) == 1 else prim.lane(first, last, out)
             return out
     if prim.step is not None or prim.view is not None:
         out = planned(prim, args, params)
         if out is not None:
             return out
-    arrays = []
+    return evaluate(prim, tuple(data_of(args)), params)
+
+
+cdef list traces_of(tuple args):
+    """The live traces under which some argument moves, outermost first."""
+    cdef Box box
+    cdef Trace trace
+    cdef list found = []
     for box in args:
-        arrays.append(box.data)
-    return evaluate(prim, tuple(arrays), params)
+        for trace in box.tangents or ():
+            if trace.live and trace.level < lnn_limit and trace not in found:
+                found.append(trace)
+    if len(found) > 1:
+        found.sort(key=attrgetter("level"))
+    return found
+
+
+cdef tuple dual_of(Primitive prim, tuple args, dict params, Trace trace, uint64_t mask):
+    """(outputs, their tangents) by a dual kernel, as lists of arrays; None where there is none, or somebody outside looks on."""
+    cdef Box box, tangent
+    cdef list boxes, arrays, outs, dots, moved = []
+    cdef uint64_t moves = 0, place = 1
+    if prim.dual is None and prim.pointwise is None:
+        return None
+    boxes = list(args)
+    for box in args:
+        tangent = None if box.tangents is None else box.tangents.get(trace)
+        if tangent is not None:
+            boxes.append(tangent)
+            moves |= place
+            mask |= tangent.mask
+            if tangent.tangents:
+                moved.append(tangent)
+        place <<= 1
+    if (mask | lnn_all) & lnn_live & ((<uint64_t>1 << trace.level) - 1):
+        return None
+    for outer in traces_of(tuple(moved)):
+        if outer.level < trace.level:
+            return None
+    arrays = data_of(boxes)
+    key = key_of(arrays, params, lnn_variant)
+    if key is None:
+        return None
+    key = (moves, *key)
+    if key not in prim.duals:
+        remember(prim.duals, key, plan_dual(prim, tuple(arrays), [moves >> i & 1 for i in range(len(args))], params))
+    known = prim.duals[key]
+    if known is None:
+        return None
+    outs, dots = [[None if one is None else empty(*one) for one in avals] for avals in known[:2]]
+    known[2](*arrays, *outs, *[dot for dot in dots if dot is not None])
+    return outs, dots
 
 
 cdef Node record(Primitive prim, tuple args, dict params, tuple outs, uint64_t mask):
@@ -414,6 +456,8 @@ def bind(Primitive prim, tuple args, dict params):
     cdef Box box
     cdef uint64_t mask = 0
     cdef bint moving = False
+    cdef list traces = None
+    cdef tuple both = None
     cdef Node node = None
     if tensor_type is None:
         opener()
@@ -425,12 +469,16 @@ def bind(Primitive prim, tuple args, dict params):
         mask |= box.mask
         if box.tangents is not None:
             moving = True
-    value = apply(prim, args, params)
-    if prim.outputs == 1:
+    if moving:
+        traces = traces_of(args)
+        if len(traces) == 1:
+            both = dual_of(prim, args, params, traces[0], mask)
+    value = apply(prim, args, params) if both is None else both[0]
+    if prim.outputs == 1 and both is None:
         outs = (new_box(value),)
     else:
         outs = tuple([new_box(array) for array in value])
-    if moving:
+    if traces:
         for box in outs:
             box.tangents = {}
     mask = (mask | lnn_all) & lnn_live
@@ -438,9 +486,13 @@ def bind(Primitive prim, tuple args, dict params):
         node = record(prim, args, params, outs, mask)
         if lnn_all:
             enlist(node)
-    if moving:
+    if both is not None:
+        for box, dot in zip(outs, both[1]):
+            if dot is not None:
+                carry(box, traces[0], new_box(dot))
+    elif traces:
         try:
-            propagate(prim, args, params, outs)
+            propagate(prim, args, params, outs, traces)
         except BaseException:
             if node is not None and lnn_all:
                 strike(node)

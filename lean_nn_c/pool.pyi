@@ -6,7 +6,7 @@ from lean_nn_c.step import Step
 
 def max_step(
     wide: bool,
-    places: bool,
+    beside: str,
     cells: int,
     windows: int,
     axes: NDArray[Any],

@@ -22,15 +22,40 @@ cdef extern from "pool_rows.h" nogil:
     enum:
         LNN_ROWS
         LNN_BYTES
+    enum:
+        PLACES "LNN_PLACES"
+        TANGENTS "LNN_TANGENTS"
     bint lnn_tiles_fit(const Axis*, int64_t)
     int64_t lnn_max_all_f32(const float*, int64_t)
     int64_t lnn_max_all_f64(const double*, int64_t)
-    void lnn_max_band_f32(const float*, const Band*, float*, int64_t*)
-    void lnn_max_band_f64(const double*, const Band*, double*, int64_t*)
+    void lnn_max_band_f32(const float*, const Band*, float*, void*)
+    void lnn_max_band_f64(const double*, const Band*, double*, void*)
 
 cdef enum:
     BLOCK = 4096                 # outputs of a long row that one thread computes at a time
     GROUP = 1024                 # outputs of several short rows, likewise
+
+
+# What goes beside the maxima: nothing, their places in the plane (int64), or the tangents of the winning cells.
+cdef struct Beside:
+    int want
+    char* at            # that of output 0 of the row (or plane) in question
+    int64_t item        # bytes of one
+    int64_t apart       # numbers from a cell to its tangent
+
+
+cdef inline Beside further(Beside beside, int64_t outputs) noexcept nogil:
+    if beside.want:
+        beside.at += outputs * beside.item
+    return beside
+
+
+cdef inline void note(Beside beside, int64_t p, const real* x, int64_t cell) noexcept nogil:
+    """Output p's window is won by cell `cell` of the plane, −1 for none."""
+    if beside.want == PLACES:
+        (<int64_t*>beside.at)[p] = cell
+    elif beside.want:
+        (<real*>beside.at)[p] = x[cell + beside.apart] if cell >= 0 else 0
 
 
 cdef void max_cells(
@@ -39,7 +64,7 @@ cdef void max_cells(
     RowCursor* rows,             # IN: at the first row of the box
     int64_t p0, int64_t p1,
     real* y,                     # OUT: the output row
-    int64_t* idx,                # OUT: the same, or NULL
+    Beside beside,               # OUT: the same
 ) noexcept nogil:
     """Any geometry: row by row of the box, each output's cells in order; the first maximum or NaN stays."""
     cdef const Axis* axis = &w.axis[w.rank - 1]
@@ -47,8 +72,7 @@ cdef void max_cells(
     cdef real v
     for p in range(p0, p1):
         y[p] = -INFINITY if rows.left and axis.count[p] else 0
-        if idx != NULL:
-            idx[p] = rows.offset + axis.first[p] if rows.left and axis.count[p] else -1
+        note(beside, p, x, rows.offset + axis.first[p] if rows.left and axis.count[p] else -1)
     while rows.left > 0:
         base = rows.offset
         for p in range(p0, p1):
@@ -57,15 +81,14 @@ cdef void max_cells(
                 v = x[cell]
                 if not (y[p] >= v) and y[p] == y[p]:
                     y[p] = v
-                    if idx != NULL:
-                        idx[p] = cell
+                    note(beside, p, x, cell)
                 cell += axis.step
         next_row(rows, w)
 
 
 cdef void max_rows(
     const real* x, const Windows* w, int64_t planes, bint tiled, int64_t row, int64_t end, int64_t p0, int64_t p1,
-    real* y, int64_t* idx,
+    real* y, Beside beside,
 ) noexcept nogil:
     """Outputs `p0` to `p1` of the output rows `row` to `end`, counted over all planes."""
     cdef RowCursor rows
@@ -73,37 +96,37 @@ cdef void max_rows(
     cdef Band band
     cdef const real* plane
     cdef real* values
-    cdef int64_t* places
+    cdef Beside own
     while row < end:
         start_rows(&rows, w, row % w.out_rows)
         plane = x + row // w.out_rows * w.in_cells
         values = y + row * w.axis[w.rank - 1].outputs
-        places = idx + row * w.axis[w.rank - 1].outputs if idx != NULL else NULL
+        own = further(beside, row * w.axis[w.rank - 1].outputs)
         if tiled and 0 < rows.left <= LNN_ROWS:
             start_band(&band, w, planes, row, end, p0, p1)
             band.rows, band.n_rows = offsets, list_rows(&rows, w, offsets, LNN_ROWS)
+            band.want, band.apart = own.want, own.apart
             if real is float:
-                lnn_max_band_f32(plane, &band, values, places)
+                lnn_max_band_f32(plane, &band, values, own.at)
             else:
-                lnn_max_band_f64(plane, &band, values, places)
+                lnn_max_band_f64(plane, &band, values, own.at)
             row += band.run
         else:
-            max_cells(plane, w, &rows, p0, p1, values, places)
+            max_cells(plane, w, &rows, p0, p1, values, own)
             row += 1
 
 
-cdef void max_whole(const real* x, int64_t cells, real* y, int64_t* idx) noexcept nogil:
+cdef void max_whole(const real* x, int64_t cells, real* y, Beside beside) noexcept nogil:
     cdef int64_t at
     if real is float:
         at = lnn_max_all_f32(x, cells)
     else:
         at = lnn_max_all_f64(x, cells)
     y[0] = x[at]
-    if idx != NULL:
-        idx[0] = at
+    note(beside, 0, x, at)
 
 
-cdef void max_planes(const real* x, real* y, int64_t* idx, const Windows* w, int64_t planes) noexcept nogil:
+cdef void max_planes(const real* x, real* y, Beside beside, const Windows* w, int64_t planes) noexcept nogil:
     cdef int64_t outputs = w.axis[w.rank - 1].outputs
     cdef int64_t blocks = (outputs + BLOCK - 1) // BLOCK
     cdef int64_t rows = planes * w.out_rows
@@ -114,27 +137,34 @@ cdef void max_planes(const real* x, real* y, int64_t* idx, const Windows* w, int
     cdef int64_t unit, p0
     if whole(w):
         for unit in prange(planes, schedule="static", num_threads=threads):
-            max_whole(x + unit * w.in_cells, w.in_cells, y + unit, idx + unit if idx != NULL else NULL)
+            max_whole(x + unit * w.in_cells, w.in_cells, y + unit, further(beside, unit))
     elif blocks == 1:
         for unit in prange(groups, schedule="static", num_threads=threads):
-            max_rows(x, w, planes, tiled, unit * group, min((unit + 1) * group, rows), 0, outputs, y, idx)
+            max_rows(x, w, planes, tiled, unit * group, min((unit + 1) * group, rows), 0, outputs, y, beside)
     else:
         for unit in prange(rows * blocks, schedule="static", num_threads=threads):
             p0 = unit % blocks * BLOCK
             max_rows(
-                x, w, planes, tiled, unit // blocks, unit // blocks + 1, p0, min(p0 + BLOCK, outputs), y, idx)
+                x, w, planes, tiled, unit // blocks, unit // blocks + 1, p0, min(p0 + BLOCK, outputs), y, beside)
 
 
 cdef struct Plan:
     int64_t planes, windows
-    bint places                          # whether the winners are wanted
+    int want
     Windows w                            # last: a step keeps only the axes there are
 
 
 cdef int run(const void* plan, char** at, real unused) noexcept nogil:
+    """x ↦ y[, idx], or x, t ↦ y, ẏ."""
     cdef const Plan* p = <const Plan*>plan
+    cdef int y = 2 if p.want == TANGENTS else 1
+    cdef Beside beside = Beside(p.want, NULL, sizeof(int64_t) if p.want == PLACES else sizeof(real), 0)
+    if p.want:
+        beside.at = at[y + 1]
+    if p.want == TANGENTS:      # in numbers: both arrays are aligned to one
+        beside.apart = (at[1] - at[0]) // <int64_t>sizeof(real)
     if p.windows:
-        max_planes(<const real*>at[0], <real*>at[1], <int64_t*>at[2] if p.places else NULL, &p.w, p.planes)
+        max_planes(<const real*>at[0], <real*>at[y], beside, &p.w, p.planes)
     return STEP_DONE
 
 
@@ -147,19 +177,24 @@ cdef int run_f64(const void* plan, char** at) noexcept nogil:
 
 
 def max_step(
-    bint wide, bint places, int64_t cells, int64_t windows,
+    bint wide, str beside, int64_t cells, int64_t windows,
     const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
 ):
-    """x ↦ y[, idx]: y[p] = max of window p, idx[p] = its first place in the plane; 0 and −1 where it has no cell.
+    """x ↦ y, y[p] = max of window p, 0 where it has no cell; `beside` it, unless that is "":
+
+    "places": x ↦ y, idx, the first place of the maximum in the plane, −1 where there is none;
+    "tangents": x, t ↦ y, ẏ, the tangent at that place, 0 where there is none.
 
     `cells` and `windows` are the lengths of x and of y, all planes together.
     """
     cdef Plan p
     cdef int item = 8 if wide else 4
     p.planes = planes_of(&p.w, axes, outputs, inputs, cells, windows)
-    p.windows, p.places = windows, places
+    p.windows, p.want = windows, {"": 0, "places": PLACES, "tangents": TANGENTS}[beside]
     cdef tuple sizes = (item * cells, item * windows)
-    if places:
+    if p.want == PLACES:
         sizes += (8 * windows,)
-    return make_step("max_pool", run_f64 if wide else run_f32, &p, sizeof(p) - unused(&p.w), sizes, 2 if places else 1,
+    elif p.want:
+        sizes = (item * cells,) + sizes + (item * windows,)
+    return make_step("max_pool", run_f64 if wide else run_f32, &p, sizeof(p) - unused(&p.w), sizes, 2 if p.want else 1,
                      (axes, outputs, inputs))

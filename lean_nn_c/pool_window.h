@@ -27,7 +27,11 @@ typedef struct {
     int64_t wrap, height;      /* output rows to the plane's end, and of every plane after it */
     int64_t before, after;     /* numbers that may be read before x, and from x on */
     int64_t room;              /* outputs that may be written from the first row's y on, and are the caller's */
+    int want;                  /* beside the maxima: LNN_NOTHING, LNN_PLACES, LNN_TANGENTS */
+    int64_t apart;             /* numbers from a cell to its tangent */
 } lnn_band;
+
+enum { LNN_NOTHING, LNN_PLACES, LNN_TANGENTS };
 
 /* Input rows that lie under output rows in the same way, at a constant distance: cells j0 to j1 of each. */
 typedef struct {

@@ -1,33 +1,29 @@
 """Forward mode: a value that moves carries its tangent, one per open `jvp`.
 
-When a primitive is applied to moving values, the engine calls `propagate` with the results. For each trace
-(one per open `jvp`, outermost first) the primitive's forward rule is a small program of primitives; it runs
-below the trace's own level, so that outer traces differentiate the tangent in turn while this trace and those
-inside it leave it alone. A tangent is never confused with another trace's: the trace itself is the key.
+When a primitive is applied to moving values, the engine calls `propagate` with the results (unless a dual kernel gives
+value and tangents at once: `lean_nn.autodiff.dual`). For each trace (one per open `jvp`, outermost first) the
+primitive's forward rule is a small program of primitives; it runs below the trace's own level, so that outer traces
+differentiate the tangent in turn while this trace and those inside it leave it alone. A tangent is never confused with
+another trace's: the trace itself is the key.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
-from lean_nn.primitive import NONDIFF, GraphError, Joint, Primitive, get
+from lean_nn.primitive import NONDIFF, Aval, GraphError, Joint, Primitive, get, plan
 from lean_nn_c import engine
 
 
-class Trace:
-    """One open `jvp`."""
+class Trace(engine.Trace):
+    """One open `jvp`: ``with Trace() as trace`` opens a level whose values carry tangents, and closes it."""
 
-    __slots__ = ("level", "live", "moving")
+    def __enter__(self) -> Trace:
+        self.level, self.live = engine.open_level(), True
+        return self
 
-    def __init__(self, level: int) -> None:
-        self.level = level
-        self.live = True
-        self.moving: list[weakref.ref[Any]] = []
-
-    def close(self) -> None:
+    def __exit__(self, *problem: Any) -> None:
         """Take the tangents off the values that still have one.
 
         Under an outer reverse level a tangent may have been recorded as computed from its own value: a cycle.
@@ -37,25 +33,16 @@ class Trace:
             box = ref()
             if box is not None and box.tangents is not None:
                 box.tangents.pop(self, None)
+        engine.close_level(self.level)
 
 
-@contextmanager
-def forward_trace() -> Iterator[Trace]:
-    """Open a level whose values carry tangents."""
-    trace = Trace(engine.open_level())
-    try:
-        yield trace
-    finally:
-        trace.close()
-        engine.close_level(trace.level)
-
-
-def propagate(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any], outs: tuple[Any, ...]) -> None:
-    """Give the results `outs` of an application the tangents that follow from those of `args`."""
+def propagate(
+    prim: Primitive, args: tuple[Any, ...], params: dict[str, Any], outs: tuple[Any, ...], traces: list[engine.Trace]
+) -> None:
+    """Give the results `outs` of an application the tangents that follow from those of `args` under each of `traces`."""
     limit = engine.get_limit()
-    traces = {t for a in args for t in a.tangents or () if t.live and t.level < limit}
     y = outputs_for_rules(prim, outs)
-    for trace in sorted(traces, key=lambda t: t.level):
+    for trace in traces:
         tangents = [a.tangents.get(trace) if a.tangents else None for a in args]
         engine.set_limit(trace.level)
         try:
@@ -64,8 +51,7 @@ def propagate(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any], ou
             engine.set_limit(limit)
         for out, dot in zip(outs, dots, strict=True):
             if dot is not None:
-                out.tangents[trace] = dot
-                trace.moving.append(weakref.ref(out))
+                engine.carry(out, trace, dot)
 
 
 def outputs_for_rules(prim: Primitive, outs: tuple[Any, ...]) -> Any:
@@ -118,3 +104,13 @@ def _sum(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
     return get("add")(a, b)
+
+
+def plan_dual(prim: Primitive, arrays: tuple[Any, ...], moves: list[bool], params: dict[str, Any]) -> Any:
+    """What the engine remembers of arrays like these: a `lean_nn.autodiff.dual.Dual`, or None where value and rule go alone."""
+    from lean_nn.autodiff.dual import dual_of  # when the first value moves
+
+    planned = plan(prim, arrays[: len(moves)], params)
+    if planned[0] is None:  # a view, or another backend's array
+        return None
+    return dual_of(prim, [Aval(a.shape, a.dtype) for a in arrays[: len(moves)]], moves, planned[0], params)

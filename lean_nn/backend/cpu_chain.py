@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from lean_nn.primitive import FLOATS, Aval
 from lean_nn_c import elementwise as kernels
@@ -13,6 +13,8 @@ from lean_nn_c.step import Step
 INPUTS, TEMPS, OPS = kernels.CHAIN_LIMITS
 OUT = INPUTS + TEMPS
 NAMES = {*kernels.unary, *kernels.binary, *kernels.compare, "where"}
+
+TANGENT = OUT + 1  # the second output of a dual chain
 
 # (name, places read, place written, numbers); places: inputs from 0, temporaries from INPUTS, OUT
 Op = tuple[str, tuple[int, ...], int, tuple[float, ...]]
@@ -60,13 +62,16 @@ def _float_of(name: str, avals: Sequence[Aval]) -> int:
     return int(floats.pop().itemsize)
 
 
-def chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Op], items: dict[int, int]) -> Step:
-    """`ops` on inputs of `avals` as one step; `items` are the bytes of temporaries that are not floats."""
+def chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Op], items: dict[int, int], outputs: int = 1) -> Step:
+    """`ops` on inputs of `avals` as one step; `items` are the bytes of temporaries that are not floats.
+
+    Two outputs are alike; operations may read the first after it is written.
+    """
     pairs = repetitions([aval.shape for aval in avals], out.shape)
     if pairs is None:
         raise ValueError(f"{name}: inputs of a chain repeat simply; got {[aval.shape for aval in avals]} for {out.shape}")
     size = _float_of(name, (*avals, out))
-    bytes_of = [aval.dtype.itemsize for aval in avals] + [size] * (OUT + 1 - len(avals))
+    bytes_of = [aval.dtype.itemsize for aval in avals] + [size] * (TANGENT + 1 - len(avals))
     bytes_of[OUT] = out.dtype.itemsize
     for place, n in items.items():
         bytes_of[place] = n
@@ -74,7 +79,37 @@ def chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Op], items:
     for op, sources, place, numbers in ops:
         p0, p1 = (*numbers, 0.0, 0.0)[:2]
         steps.append((op, sources, place, p0, p1))
-    return kernels.chain_step(name, prod(out.shape), pairs, steps, bytes_of, size == 8)
+    return kernels.chain_step(name, prod(out.shape), pairs, steps, bytes_of, size == 8, outputs)
+
+
+class Written(NamedTuple):
+    """An operation in the order of computing; operands are inputs (≥ 0) or earlier operations (−1 − i)."""
+
+    name: str
+    operands: tuple[int, ...]
+    numbers: tuple[float, ...]
+
+
+def dual_chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Written], tangent: int) -> Step | None:
+    """`ops` as one step with two outputs: what the first operation makes, and what `tangent` stands for.
+
+    None where the inputs repeat in too many ways, or the chain has too few temporaries.
+    """
+    if repetitions([aval.shape for aval in avals], out.shape) is None:
+        return None
+    if tangent >= -1:  # an input, or the value itself: a tangent of its own all the same
+        return None
+    last = {operand: i for i, op in enumerate(ops) for operand in op.operands}
+    free, places, steps = list(range(OUT - 1, INPUTS - 1, -1)), dict[int, int](), list[Op]()
+    for i, op in enumerate(ops):
+        made = -1 - i
+        if made != -1 and made != tangent and not free:
+            return None
+        places[made] = OUT if i == 0 else TANGENT if made == tangent else free.pop()
+        steps.append((op.name, tuple(k if k >= 0 else places[k] for k in op.operands), places[made], op.numbers))
+        done = {k for k in (*op.operands, made) if k < 0 and last.get(k, i) <= i}
+        free.extend(places[k] for k in done if places[k] < OUT)
+    return chain(name, avals, out, steps, {}, 2)
 
 
 def broadcast(name: str, avals: Sequence[Aval], out: Aval, numbers: tuple[float, ...]) -> Step:

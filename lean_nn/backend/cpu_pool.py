@@ -31,7 +31,16 @@ def _lengths(shape: Shape, window: Window | Bins) -> tuple[int, int]:
 
 def max_pool_step(x: Aval, *, out: tuple[Aval, ...], window: Window | Bins) -> Step:
     """With winners, where there is a second output, or without."""
-    return pool.max_step(_is_wide(x), len(out) > 1, *_lengths(x.shape, window), *window.packed(x.shape[2:]))
+    return _max(x, "places" if len(out) > 1 else "", window)
+
+
+def max_pool_dual(x: Aval, *, moves: tuple[bool, ...], out: tuple[Aval, ...], window: Window | Bins) -> Step:
+    """x, ẋ ↦ y, ẏ: the cell that wins gives both, and nobody writes down its place."""
+    return _max(x, "tangents", window)
+
+
+def _max(x: Aval, beside: str, window: Window | Bins) -> Step:
+    return pool.max_step(_is_wide(x), beside, *_lengths(x.shape, window), *window.packed(x.shape[2:]))
 
 
 def divisor(count_include_pad: bool, divisor_override: int | None) -> tuple[int, float]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn.convert import as_tensor
+from lean_nn.device import holds_numbers
 from lean_nn.ops import pool as ops
 from lean_nn.ops import smooth_pool
 from lean_nn.ops.shape import reshape
@@ -53,8 +54,11 @@ def on_batch(op: str, x: Tensor, d: int, pool: Callable[..., Any], **params: Any
     return reshape(results, shape=results.shape[missing:])
 
 
-def _differentiated(x: Tensor) -> bool:
-    return x.mask & engine.live_levels() != 0 or bool(x.tangents)
+def _winners_serve(x: Tensor) -> bool:
+    """Whether a derivative will ask which cells won: any but a lone tangent on numbers, which the dual kernel carries along."""
+    if x.mask & engine.live_levels():
+        return True
+    return bool(x.tangents) and (len(x.tangents) > 1 or not holds_numbers(x.data))
 
 
 def _first_of_max(x: Tensor, window: Window | Bins) -> Tensor:
@@ -64,7 +68,7 @@ def _first_of_max(x: Tensor, window: Window | Bins) -> Tensor:
 def pool_max(x: Any, window: Window | Bins, return_indices: bool) -> Any:
     """Max pooling; without the winners where neither the caller nor a derivative asks for them."""
     x = as_tensor(x, op="max_pool")
-    pool = ops.max_pool if return_indices else _first_of_max if _differentiated(x) else ops.max_pool_value
+    pool = ops.max_pool if return_indices else _first_of_max if _winners_serve(x) else ops.max_pool_value
     return on_batch("max_pool", x, window.rank, pool, window=window)
 
 

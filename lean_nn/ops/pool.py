@@ -8,7 +8,8 @@ pooling is the gather ``y = x[w]`` with w fixed, linear; its transpose is the sc
 The winners are an output, not hidden state, and the pair {gather_at, scatter_add_at} is closed, so all orders follow.
 `scatter_add_at` takes any indices; where they are winners, `window` says of which windows, and a backend that gathers
 (CUDA) looks at those alone.
-`max_pool_value` is the same maximum without the winners, for when nobody differentiates; its rules find them again.
+`max_pool_value` is the same maximum without the winners, for when nobody differentiates; its rules find them again. Its dual
+takes value and tangent from the cell that wins, so forward mode alone needs no winners either.
 
 **Average.** y = A x, with A[p, j] = 1/divisor(p) for the cells j of window p: linear, and Aᵀ is `avg_pool_transpose`.
 
@@ -102,6 +103,7 @@ max_pool_value: Primitive = primitive(
     abstract=_value_abstract,
     spec=lambda x, *, window: spec.max_pool(x, window=window)[0],
     step=cpu_pool.max_pool_step,
+    dual=cpu_pool.max_pool_dual,
     jvp=(lambda t, y, x, *, window: gather_at(t, max_pool(x, window=window)[1]),),
     vjp=(lambda g, y, x, *, window: scatter_add_at(g, max_pool(x, window=window)[1], spatial=x.shape[2:], window=window),),
     accuracy=Exact(),

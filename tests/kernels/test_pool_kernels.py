@@ -82,7 +82,7 @@ class Reference:
 def run_max(x, w, spatial, indices=True):
     n = len(x), math.prod(w.out_spatial(spatial))
     y, idx = np.full(n, 7, x.dtype), np.full(n, 7, np.int64)
-    step = pool.max_step(x.dtype == np.float64, indices, x.size, y.size, *w.packed(spatial))
+    step = pool.max_step(x.dtype == np.float64, "places" if indices else "", x.size, y.size, *w.packed(spatial))
     step(x, y, idx) if indices else step(x, y)
     return (y, idx) if indices else y
 
@@ -430,8 +430,8 @@ def test_tables_that_do_not_fit_the_arrays_are_refused():
     tables = w.packed((6,))
     for cells, windows in [(6, 4), (5, 3), (12, 3)]:
         with pytest.raises(ValueError, match="tables do not fit"):
-            pool.max_step(True, False, cells, windows, *tables)
+            pool.max_step(True, "", cells, windows, *tables)
     with pytest.raises(ValueError, match="tables do not fit"):
-        pool.max_step(True, False, 6, 3, tables.axes, tables.outputs[:-1], tables.inputs)
+        pool.max_step(True, "", 6, 3, tables.axes, tables.outputs[:-1], tables.inputs)
     with pytest.raises(ValueError, match="array 2 of max_pool has 24 bytes; got 16"):
-        pool.max_step(True, True, 6, 3, *tables)(np.zeros(6), np.zeros(3), np.zeros(2, np.int64))
+        pool.max_step(True, "places", 6, 3, *tables)(np.zeros(6), np.zeros(3), np.zeros(2, np.int64))

@@ -1,0 +1,132 @@
+"""Value and tangents in one pass over memory: where the engine may use a dual kernel, here is which.
+
+A record's ``dual`` slot gives one. An elementwise primitive needs none: its rules are made of elementwise ones, so value and
+tangent are one chain of loops (``lean_nn_c/_chain.pxd``) with two outputs. The chain is found by running the rule
+once, on *cells*: data that has a shape and a dtype, and writes down what is computed with it. As every loop of a chain is the
+one that runs alone, the bits are those of value and rule.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lean_nn.autodiff.forward import output_tangents
+from lean_nn.backend.cpu_chain import INPUTS, NAMES, OPS, Written, dual_chain, repetition
+from lean_nn.primitive import Aval, Primitive, register_backend, registry
+from lean_nn_c import engine
+
+
+class _NoChain(Exception):
+    """The rule does something that a chain cannot."""
+
+
+class _Recorder:
+    """What is computed with cells: the arrays that are read, constants last, and the operations."""
+
+    def __init__(self, out: Aval) -> None:
+        self.out = out
+        self.inputs: list[Aval] = []
+        self.constants: list[np.ndarray[Any, Any]] = []
+        self.ops: list[Written] = []
+
+    def input(self, aval: Aval) -> Cell:
+        self.inputs.append(aval)
+        return Cell(self, len(self.inputs) - 1, aval)
+
+    def constant(self, array: np.ndarray[Any, Any]) -> Cell:
+        self.constants.append(array)
+        return self.input(Aval(array.shape, array.dtype))
+
+    def apply(self, prim: Primitive, cells: list[Cell], aval: Aval, params: dict[str, Any]) -> Cell:
+        if prim.name == "broadcast_to":  # an input repeats by itself, and everything computed has the chain's shape
+            return Cell(self, cells[0].place, aval)
+        if not in_chains(prim) or (len(cells) == 1 and self._repeats(cells[0])):
+            raise _NoChain
+        numbers = tuple(float(params[name]) for name in prim.pointwise or ())
+        self.ops.append(Written(prim.name, tuple(cell.place for cell in cells), numbers))
+        return Cell(self, -len(self.ops), aval)
+
+    def _repeats(self, cell: Cell) -> bool:
+        return cell.place >= 0 and self.inputs[cell.place].shape != self.out.shape
+
+
+class Cell:
+    """The data of a Tensor under a rule that is being read: input `place` of a chain, or operation −1 − place of it."""
+
+    __slots__ = ("dtype", "place", "recorder", "shape")
+
+    def __init__(self, recorder: _Recorder, place: int, aval: Aval) -> None:
+        self.recorder, self.place = recorder, place
+        self.shape, self.dtype = aval
+
+
+class _Reading:
+    """The backend of cells."""
+
+    name = "cells"
+
+    def claims(self, arrays: tuple[Any, ...]) -> bool:
+        for a in arrays:  # noqa: SIM110  # see Cpu.claims
+            if type(a) is Cell:
+                return True
+        return False
+
+    def run(self, prim: Primitive, arrays: tuple[Any, ...], avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
+        recorder = next(a for a in arrays if type(a) is Cell).recorder
+        cells = [a if type(a) is Cell else recorder.constant(a) for a in arrays]
+        return recorder.apply(prim, cells, avals[0], params)
+
+
+register_backend(_Reading())
+
+
+class Dual(NamedTuple):
+    """Avals of the outputs and of their tangents; a kernel on arguments, tangents of those that move, outputs, their tangents."""
+
+    outs: tuple[Aval, ...]
+    dots: tuple[Aval | None, ...]
+    kernel: Any
+
+
+def in_chains(prim: Primitive) -> bool:
+    return prim.pointwise is not None and prim.name in NAMES and registry.get(prim.name) is prim
+
+
+def dual_of(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[Aval, ...], params: dict[str, Any]) -> Dual | None:
+    """A kernel for the value of `prim` and its tangents where the arguments that move have some; None if there is none."""
+    if prim.dual is not None:
+        kernel = prim.dual(*avals, moves=tuple(moves), out=outs, **params)
+    else:
+        kernel = _chained(prim, avals, moves, outs[0], params) if in_chains(prim) and all(prim.differentiable_out) else None
+    if kernel is None:
+        return None
+    dots = tuple(aval if moving else None for aval, moving in zip(outs, prim.differentiable_out, strict=True))
+    return Dual(outs, dots, kernel)
+
+
+def _chained(prim: Primitive, avals: list[Aval], moves: list[bool], out: Aval, params: dict[str, Any]) -> Any:
+    """Value and tangent of an elementwise primitive as one chain."""
+    if any(repetition(aval.shape, out.shape) is None for aval in avals):
+        return None
+    recorder = _Recorder(out)
+    args = [engine.wrap(recorder.input(aval)) for aval in avals]
+    tangents = [engine.wrap(recorder.input(aval)) if moving else None for aval, moving in zip(avals, moves, strict=True)]
+    recording = engine.set_recording(False)
+    try:
+        y = prim(*args, **params)
+        dot = output_tangents(prim, tuple(args), tangents, y if prim.saves_output else None, params)[0]
+    except _NoChain:
+        return None
+    finally:
+        engine.set_recording(recording)
+    if dot is None or len(recorder.inputs) > INPUTS or len(recorder.ops) > OPS:
+        return None
+    step = dual_chain(prim.name, recorder.inputs, out, recorder.ops, dot.data.place)
+    return step and _beside(step, recorder.constants)
+
+
+def _beside(step: Any, constants: list[np.ndarray[Any, Any]]) -> Any:
+    """The step with its constants set in before the two outputs."""
+    return step if not constants else lambda *arrays: step(*arrays[:-2], *constants, *arrays[-2:])

@@ -1,0 +1,200 @@
+"""Duals: value and tangents by one kernel have the bits of the value and of the rule, and step aside where somebody looks on."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lean_nn as ln
+from lean_nn import functional as F
+from lean_nn.autodiff.dual import in_chains
+from lean_nn.cases import Case, all_cases
+from lean_nn.ops import load_all
+from lean_nn.primitive import FLOATS, NONDIFF, Joint, Primitive, primitive, registry
+from lean_nn.testing.primitives import Run
+from lean_nn.window import strided
+
+load_all()
+CASES = [case for case in all_cases() if registry[case.primitive].dual or in_chains(registry[case.primitive])]
+
+
+def moving_sets(run: Run):
+    """Every choice of arguments that move."""
+    for chosen in product((False, True), repeat=len(run.moving)):
+        if any(chosen):
+            yield [i for i, moves in zip(run.moving, chosen, strict=True) if moves]
+
+
+def pushed(run: Run, moving: list[int], tangents: dict[int, np.ndarray]):
+    def f(*boxes):
+        full = [ln.tensor(a) for a in run.arrays]
+        for i, box in zip(moving, boxes, strict=True):
+            full[i] = box
+        y = run.prim(*full, **run.params)
+        return y if isinstance(y, tuple) else (y,)
+
+    return ln.jvp(f, [ln.tensor(run.arrays[i]) for i in moving], [ln.tensor(tangents[i]) for i in moving])
+
+
+def bits(tensors):
+    return [(t.shape, str(t.dtype), np.nan_to_num(np.asarray(t), nan=7e7).tobytes()) for t in tensors]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_dual_has_the_bits_of_value_and_rule(case: Case, dtype):
+    run = Run(registry[case.primitive], case, dtype, 3)
+    if not run.smooth:
+        return
+    tangents = {i: run.rng.standard_normal(run.arrays[i].shape).astype(run.arrays[i].dtype) for i in run.moving}
+    for moving in moving_sets(run):
+        run.prim.duals.clear()
+        together = pushed(run, moving, tangents)
+        with ln.Tape():  # it sees the rule, so the rule runs
+            apart = pushed(run, moving, tangents)
+        for ours, theirs in zip(together, apart, strict=True):
+            assert bits(ours) == bits(theirs), moving
+        assert bits(together[0]) == bits([ln.tensor(y) for y in run.value()])
+        for threads in (1, 2):
+            with ln.num_threads(threads):
+                again = pushed(run, moving, tangents)
+            assert bits(again[0] + again[1]) == bits(together[0] + together[1])
+
+
+def used(prim: Primitive) -> list[bool]:
+    return [known is not None for known in prim.duals.values()]
+
+
+X = np.random.default_rng(0).standard_normal((2, 3, 8, 9)).astype("float32")
+FUNCTIONS = {
+    "relu": (F.relu, ["relu"]), "silu": (F.silu, ["silu"]), "tanh": (F.tanh, ["tanh"]), "hardswish": (F.hardswish, ["hardswish"]),
+    "softplus": (F.softplus, ["softplus"]), "max_pool2d": (lambda x: F.max_pool2d(x, 2), ["max_pool_value"]),
+    "x·x + 3x": (lambda x: x * x + 3.0 * x, ["mul", "add"]), "x/|x|": (lambda x: x / x.abs(), ["div", "abs"]),
+    "maximum": (lambda x: F.maximum(x, x * 0.5), ["maximum", "mul"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_lone_jvp_takes_the_dual(name):
+    f, prims = FUNCTIONS[name]
+    for prim in prims:
+        registry[prim].duals.clear()
+    ln.jvp(f, (X,), (X[::-1].copy(),))
+    for prim in prims:
+        assert used(registry[prim]) == [True] * len(used(registry[prim])) != [], prim
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_who_looks_on_sees_the_rule(name):
+    """Derivatives of tangents, by every kind of level outside, are those of the functions themselves."""
+    f, _ = FUNCTIONS[name]
+    x = X[:1, :2, :4, :5].astype("float64") + 0.01
+    u, v = (np.random.default_rng(s).standard_normal(x.shape) for s in (1, 2))
+
+    def push(x):
+        return ln.jvp(f, (x,), (ln.tensor(v),))[1]
+
+    eps = 1e-6
+    wanted = (push(ln.tensor(x + eps * u)).numpy() - push(ln.tensor(x - eps * u)).numpy()) / (2 * eps)
+    forward = ln.jvp(push, (x,), (u,))[1].numpy()
+    np.testing.assert_allclose(forward, wanted, atol=1e-6)
+    w = np.random.default_rng(5).standard_normal(wanted.shape)
+    back = ln.vjp(push, ln.tensor(x))[1](ln.tensor(w))[0].numpy()
+    np.testing.assert_allclose((back * u).sum(), (wanted * w).sum(), atol=1e-5)
+    leaf = ln.tensor(x, requires_grad=True)
+    end = (push(leaf) * ln.tensor(w)).sum()
+    if end.requires_grad:  # a function made of straight pieces has nothing to record
+        end.backward()
+    np.testing.assert_allclose(0 if leaf.grad is None else leaf.grad.numpy(), back, atol=1e-12)
+    with ln.Tape() as tape:
+        start = ln.tensor(x)
+        end = push(start)
+    np.testing.assert_allclose(tape.push({start: ln.tensor(u)})[end].numpy(), forward, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_forward_over_reverse_is_hvp(name):
+    """A level inside records the value as ever; its tangents may come from a dual."""
+    f, _ = FUNCTIONS[name]
+    x, v = (ln.tensor(np.random.default_rng(s).standard_normal((1, 1, 4, 4)) + 0.01) for s in (1, 2))
+
+    def total(x):
+        return (f(x) * f(x)).sum()
+
+    one = ln.jvp(ln.grad(total), (x,), (v,))[1].numpy()
+    other = ln.grad(lambda x: ln.jvp(total, (x,), (v,))[1])(x).numpy()
+    np.testing.assert_allclose(one, other, atol=1e-10)
+
+
+def test_tangents_of_two_traces_are_not_confused():
+    x = ln.tensor(np.array([0.5, 2.0]))
+
+    def inner(x):
+        return ln.jvp(lambda z: z * x, (x,), (ln.tensor(np.ones(2)),))[1]  # d(z·x)/dz at z = x is x
+
+    y, dot = ln.jvp(inner, (x,), (ln.tensor(np.full(2, 3.0)),))
+    assert y.tolist() == [0.5, 2.0] and dot.tolist() == [3.0, 3.0]
+
+
+def test_no_grad_and_detached_values():
+    x = ln.tensor(np.array([1.0, -2.0]), requires_grad=True)
+    with ln.no_grad():
+        y, dot = ln.jvp(lambda x: F.relu(x) * x.detach(), (x,), (ln.tensor(np.ones(2)),))
+    assert dot.tolist() == [1.0, 0.0] and not y.requires_grad and not dot.requires_grad
+
+
+def test_a_primitive_of_ones_own_runs_its_rule():
+    calls = []
+
+    def tangent(t, y, x):
+        calls.append(t.shape)
+        return registry["mul"](t, 2.0)
+
+    def cpu(x, *, out):
+        np.multiply(x, 2, out=out)
+
+    try:
+        twice = primitive("twice_own", abstract=lambda x: x, cpu=cpu, jvp=(tangent,), pointwise=())
+        assert ln.jvp(twice, (X,), (X,))[1].numpy().tobytes() == (2 * X).tobytes() and calls == [X.shape]
+    finally:
+        registry.pop("twice_own", None)
+
+
+def test_compiled_programs_carry_tangents_too():
+    program = ln.compile(lambda x, v: ln.jvp(lambda x: F.max_pool2d(F.relu(x), 2), (x,), (v,)), X, X)
+    eager = ln.jvp(lambda x: F.max_pool2d(F.relu(x), 2), (X,), (X[::-1].copy(),))
+    assert bits(program(X, X[::-1].copy())) == bits(eager)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_max_pooling_of_any_geometry(data):
+    """Against the specification's winners; ties, NaN and −inf among the cells."""
+    rank = data.draw(st.integers(1, 3))
+    spatial = tuple(data.draw(st.integers(1, 21 if rank < 3 else 7)) for _ in range(rank))
+    kernel = tuple(data.draw(st.integers(1, 4)) for _ in range(rank))
+    stride, dilation = (tuple(data.draw(st.integers(1, 4 - d)) for _ in range(rank)) for d in (0, 2))
+    padding = tuple(data.draw(st.integers(0, k // 2)) for k in kernel)
+    if any(n + 2 * p < (k - 1) * d + 1 for n, p, k, d in zip(spatial, padding, kernel, dilation, strict=True)):
+        return
+    window = strided("max_pool", rank, kernel, stride, padding, dilation)
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    special = np.array([0.0, 1.0, 2.0, -np.inf, np.nan])
+    x = rng.choice(special, (2, 2, *spatial), p=(0.3, 0.3, 0.2, 0.17, 0.03)).astype(data.draw(st.sampled_from(FLOATS)))
+    t = rng.standard_normal(x.shape).astype(x.dtype)
+    y, dot = ln.jvp(lambda x: registry["max_pool_value"](x, window=window), (x,), (t,))
+    want, idx = registry["max_pool"](x, window=window)
+    assert bits([y]) == bits([want])
+    assert bits([dot]) == bits([registry["gather_at"](t, idx)])
+
+
+def test_rules_of_duals_are_there():
+    """A dual replaces a rule, it is no excuse for not having one."""
+    for prim in registry.values():
+        if prim.dual is not None:
+            rules = [prim.jvp] if isinstance(prim.jvp, Joint) else list(prim.jvp or ())
+            assert prim.linear or any(rule is not None and rule is not NONDIFF for rule in rules), prim
