@@ -24,10 +24,10 @@
 #include <string.h>
 
 #include "hot.h"
-#include "simd.h"
+#include "part.h"
 #include "vmath.h"
 
-enum { LNN_LANES = 32, LNN_CHUNK = 512, LNN_GROUP = 32, LNN_COLUMNS = 128, LNN_SHORT = 24 };
+enum { LNN_LANES = 32, LNN_CHUNK = 512, LNN_GROUP = 32, LNN_COLUMNS = 128, LNN_SHORT = 24, LNN_ABREAST = 8 };
 typedef enum {
     LNN_LOGSUMEXP, LNN_SOFTMAX, LNN_LOG_SOFTMAX, LNN_SOFT_SLOPE, LNN_UNLOG, LNN_EXPECT, LNN_CROSS, LNN_CROSS_BACK
 } lnn_soft;
@@ -47,10 +47,12 @@ typedef void (*lnn_soft_run)(const lnn_lines *job, ptrdiff_t outer, ptrdiff_t ta
 /* whether a kind wants the logarithm of the sum */
 static inline int lnn_soft_logs(int kind) { return kind == LNN_LOGSUMEXP || kind == LNN_LOG_SOFTMAX || kind == LNN_CROSS; }
 
-/* whether contiguous lines are set side by side */
+/* whether contiguous lines are set side by side; else how many of them a task takes: few enough for the first cache */
 static inline int lnn_soft_side(const lnn_lines *job) { return job->inner == 1 && job->n <= LNN_SHORT; }
+static inline ptrdiff_t lnn_soft_abreast(const lnn_lines *job) { return job->n <= LNN_CHUNK ? LNN_ABREAST : 1; }
 static inline ptrdiff_t lnn_soft_tasks(const lnn_lines *job, ptrdiff_t outer) {
-    return lnn_soft_side(job) ? (outer + LNN_COLUMNS - 1) / LNN_COLUMNS : outer * ((job->inner + LNN_COLUMNS - 1) / LNN_COLUMNS);
+    const ptrdiff_t most = lnn_soft_side(job) ? LNN_COLUMNS : lnn_soft_abreast(job);
+    return job->inner == 1 ? (outer + most - 1) / most : outer * ((job->inner + LNN_COLUMNS - 1) / LNN_COLUMNS);
 }
 
 /* About half of n, in whole units. */

@@ -8,7 +8,6 @@
 #define EACH _Pragma("GCC ivdep") for /* elements do not depend on each other, also where out is the input */
 
 static T LNN_NAME(lnn_chunk_sum)(const T *x, ptrdiff_t n) {
-    T lane[LNN_LANES];
     V acc[VECTORS];
     ptrdiff_t i = 0;
     if (n <= 8) {
@@ -23,14 +22,17 @@ static T LNN_NAME(lnn_chunk_sum)(const T *x, ptrdiff_t n) {
         for (int k = 0; k < VECTORS; k++) acc[k] += *(const VU *)(x + i + k * WIDTH);
     }
 #pragma GCC unroll 16
-    for (int k = 0; k < VECTORS; k++) *(VU *)(lane + k * WIDTH) = acc[k];
-    for (ptrdiff_t k = 0; k < n - i; k++) lane[k] += x[i + k];
-#pragma GCC unroll 5
-    for (int width = LNN_LANES / 2; width > 0; width /= 2) {
-#pragma GCC unroll 16
-        for (int k = 0; k < width; k++) lane[k] += lane[k + width];
+    for (int k = 0; k < VECTORS; k++) {
+        const ptrdiff_t at = i + k * WIDTH, left = n - at;
+        if (left <= 0) break;
+        acc[k] += left >= WIDTH ? (V)*(const VU *)(x + at) : LNN_NAME(lnn_part)(x + at, left);
     }
-    return lane[0];
+#pragma GCC unroll 4
+    for (int half = VECTORS / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+        for (int k = 0; k < half; k++) acc[k] += acc[k + half];
+    }
+    return LNN_NAME(lnn_tree)(acc[0]);
 }
 
 static T LNN_NAME(lnn_row_sum)(const T *x, ptrdiff_t n) {
@@ -38,6 +40,10 @@ static T LNN_NAME(lnn_row_sum)(const T *x, ptrdiff_t n) {
     const ptrdiff_t h = lnn_half(n, LNN_CHUNK);
     const T first = LNN_NAME(lnn_row_sum)(x, h);
     return first + LNN_NAME(lnn_row_sum)(x + h, n - h);
+}
+
+static void LNN_NAME(lnn_row_sums)(const T *x, T *y, ptrdiff_t n, ptrdiff_t rows) {
+    for (ptrdiff_t r = 0; r < rows; r++, x += n) y[r] = LNN_NAME(lnn_row_sum)(x, n);
 }
 
 /* acc[k] = Σ x[r·pitch + k] for k < columns ≤ LNN_COLUMNS */
@@ -50,10 +56,26 @@ static void LNN_NAME(lnn_column_sum)(const T *x, ptrdiff_t rows, ptrdiff_t pitch
         EACH (int k = 0; k < columns; k++) acc[k] += rest[k];
         return;
     }
-    for (int k = 0; k < columns; k++) acc[k] = 0;
-    for (ptrdiff_t r = 0; r < rows; r++) {
-        const T *row = x + r * pitch;
-        EACH (int k = 0; k < columns; k++) acc[k] += row[k];
+    int k = 0;
+    for (; k + 4 * WIDTH <= columns; k += 4 * WIDTH) {
+        V sum[4] = {{0}};
+        for (ptrdiff_t r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) sum[j] += *(const VU *)(x + r * pitch + k + j * WIDTH);
+        }
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) *(VU *)(acc + k + j * WIDTH) = sum[j];
+    }
+    for (; k < columns; k += WIDTH) {
+        const int left = columns - k;
+        V sum = {0};
+        if (left >= WIDTH) {
+            for (ptrdiff_t r = 0; r < rows; r++) sum += *(const VU *)(x + r * pitch + k);
+            *(VU *)(acc + k) = sum;
+        } else {
+            for (ptrdiff_t r = 0; r < rows; r++) sum += LNN_NAME(lnn_part)(x + r * pitch + k, left);
+            LNN_NAME(lnn_put_part)(acc + k, sum, left);
+        }
     }
 }
 
@@ -76,9 +98,60 @@ LNN_INLINE V LNN_NAME(lnn_larger)(V a, V b) {
     return (V)((mask & (__typeof__(mask))a) | (~mask & (__typeof__(mask))b));
 }
 
+/* the place of the first largest (or least) of a line of n, of the first NaN if there is one. A piece that is larger than all before
+ * it is remembered, and looked through at the end: one pass over memory, without a place per lane. */
+static ptrdiff_t LNN_NAME(lnn_row_extreme)(const T *x, ptrdiff_t n, int least) {
+    const T sign = least ? -1 : 1;
+    ptrdiff_t found = 0;
+    T best = sign * x[0];
+    if (n < 2 * WIDTH) {
+        int bad = best != best;
+        for (ptrdiff_t i = 1; i < n; i++) { /* without a branch: nobody can guess where the largest is */
+            const T a = sign * x[i];
+            found = a > best ? i : found;
+            best = a > best ? a : best;
+            bad |= a != a;
+        }
+        for (ptrdiff_t i = 0; i < n && bad; i++)
+            if (x[i] != x[i]) return i;
+        return found;
+    }
+    for (ptrdiff_t begin = 0; begin < n; begin += LNN_CHUNK) {
+        const ptrdiff_t end = n - begin < LNN_CHUNK ? n : begin + LNN_CHUNK;
+        V most[2] = {best - (V){0}, best - (V){0}};
+        __typeof__(most[0] > most[1]) bad[2] = {most[0] != most[0], most[0] != most[0]};
+        for (ptrdiff_t i = begin; i < end; i += 2 * WIDTH) { /* the last vectors overlap those before */
+#pragma GCC unroll 2
+            for (int k = 0; k < 2; k++) {
+                const ptrdiff_t at = i + k * WIDTH;
+                const V v = sign * *(const VU *)(x + (at + WIDTH <= end ? at : end - WIDTH));
+                most[k] = LNN_NAME(lnn_larger)(v, most[k]);
+                bad[k] |= v != v;
+            }
+        }
+        bad[0] |= bad[1];
+        if (LNN_NAME(LNN_SOME)(bad[0])) {
+            for (found = begin; x[found] == x[found]; found++) {}
+            return found;
+        }
+        const T top = LNN_NAME(lnn_top)(LNN_NAME(lnn_larger)(most[0], most[1]));
+        if (top > best) best = top, found = begin;
+    }
+    for (; found + WIDTH <= n; found += WIDTH) {
+        const __typeof__((V){0} == (V){0}) hit = sign * *(const VU *)(x + found) == best;
+        if (LNN_NAME(LNN_SOME)(hit)) break;
+    }
+    for (; sign * x[found] != best; found++) {}
+    return found;
+}
+
+static void LNN_NAME(lnn_row_extremes)(const T *x, T *y, int64_t *idx, ptrdiff_t n, ptrdiff_t rows, int least) {
+    for (ptrdiff_t r = 0; r < rows; r++, x += n) y[r] = x[idx[r] = LNN_NAME(lnn_row_extreme)(x, n, least)];
+}
+
 /* the largest of a line; of a line with a NaN any number: the sum of its exponentials is NaN whatever it is */
 LNN_INLINE T LNN_NAME(lnn_row_max)(const T *x, ptrdiff_t n) {
-    T lane[WIDTH], most = x[0];
+    T most = x[0];
     ptrdiff_t i = 0;
     if (n < WIDTH) {
         for (i = 1; i < n; i++) most = x[i] > most ? x[i] : most;
@@ -92,10 +165,20 @@ LNN_INLINE T LNN_NAME(lnn_row_max)(const T *x, ptrdiff_t n) {
     for (; i < n; i += WIDTH) best[0] = LNN_NAME(lnn_larger)(*(const VU *)(x + (i + WIDTH <= n ? i : n - WIDTH)), best[0]);
     best[0] = LNN_NAME(lnn_larger)(best[0], best[1]);
     best[0] = LNN_NAME(lnn_larger)(best[0], LNN_NAME(lnn_larger)(best[2], best[3]));
-    *(VU *)lane = best[0];
-    most = lane[0];
-    for (int k = 1; k < WIDTH; k++) most = lane[k] > most ? lane[k] : most;
-    return most;
+    return LNN_NAME(lnn_top)(best[0]);
+}
+
+/* to[i] = exp(x[i] − shift), `down` where that is not positive; the last values take a detour, so that they are a vector too */
+LNN_INLINE void LNN_NAME(lnn_exps)(const T *x, T *to, ptrdiff_t n, T shift, const int down) {
+    T last[WIDTH];
+    const ptrdiff_t whole = n / WIDTH * WIDTH;
+    if (down) { EACH (ptrdiff_t i = 0; i < whole; i++) to[i] = LNN_NAME(lnn_vexp_down)(x[i] - shift); }
+    else { EACH (ptrdiff_t i = 0; i < whole; i++) to[i] = LNN_NAME(lnn_vexp)(x[i] - shift); }
+    if (whole == n) return;
+    *(VU *)last = LNN_NAME(lnn_part)(x + whole, n - whole) - shift;
+    if (down) { EACH (int k = 0; k < WIDTH; k++) last[k] = LNN_NAME(lnn_vexp_down)(last[k]); }
+    else { EACH (int k = 0; k < WIDTH; k++) last[k] = LNN_NAME(lnn_vexp)(last[k]); }
+    LNN_NAME(lnn_put_part)(to + whole, *(const VU *)last, n - whole);
 }
 
 /* Σ e for e = exp(x − shift), left in `e` unless that is NULL; Σ e·t in *dot where there is a t, Σ (shift − x) where dot is alone */
@@ -104,7 +187,7 @@ static T LNN_NAME(lnn_exp_line)(const T *x, const T *t, T *e, ptrdiff_t n, T shi
     for (ptrdiff_t i = 0; i < n; i += LNN_CHUNK) {
         const ptrdiff_t size = n - i < LNN_CHUNK ? n - i : LNN_CHUNK;
         T *to = e ? e + i : buffer;
-        EACH (ptrdiff_t k = 0; k < size; k++) to[k] = LNN_NAME(lnn_vexp_down)(x[i + k] - shift);
+        LNN_NAME(lnn_exps)(x + i, to, size, shift, 1);
         total += LNN_NAME(lnn_chunk_sum)(to, size);
         if (!dot) continue;
         if (t) { EACH (ptrdiff_t k = 0; k < size; k++) buffer[k] = to[k] * t[i + k]; }
@@ -143,46 +226,76 @@ LNN_INLINE T LNN_NAME(lnn_weight)(const lnn_lines *job, ptrdiff_t i) {
     return (T)(((const T *)job->g)[job->one ? 0 : i] / job->count);
 }
 
-/* one contiguous line: the o-th */
-static void LNN_NAME(lnn_soft_line)(const lnn_lines *job, ptrdiff_t o) {
+/* The o-th line, if it needs no sum of exponentials; else 0. */
+static int LNN_NAME(lnn_soft_early)(const lnn_lines *job, ptrdiff_t o) {
     const ptrdiff_t n = job->n;
     const T *x = (const T *)job->x + o * n, *t = job->t ? (const T *)job->t + o * n : NULL;
-    T *y = (T *)job->y + o * n, *single = (T *)job->y + o, other = 0, shift, total;
-    const T smooth = (T)job->smooth;
-    const int64_t at = job->idx ? job->idx[o] : 0;
+    T *y = (T *)job->y + o * n, other;
     switch (job->kind) {
     case LNN_SOFT_SLOPE:
         other = LNN_NAME(lnn_row_dot)(x, t, n);
-        EACH (ptrdiff_t i = 0; i < n; i++) y[i] = x[i] * (t[i] - other);
-        return;
+#define SLOPE(L) (L(x) * (L(t) - other))
+        LNN_OVER(n, y, SLOPE)
+        return 1;
     case LNN_UNLOG:
         other = LNN_NAME(lnn_row_sum)(t, n);
-        EACH (ptrdiff_t i = 0; i < n; i++) y[i] = t[i] - LNN_NAME(lnn_vexp)(x[i]) * other;
-        return;
+        for (ptrdiff_t begin = 0; begin < n; begin += LNN_CHUNK) {
+            T e[LNN_CHUNK];
+            const ptrdiff_t size = n - begin < LNN_CHUNK ? n - begin : LNN_CHUNK;
+            const T *own = t + begin;
+            LNN_NAME(lnn_exps)(x + begin, e, size, 0, 0);
+#define UNLOGGED(L) (L(own) - L(e) * other)
+            LNN_OVER(size, y + begin, UNLOGGED)
+        }
+        return 1;
     case LNN_CROSS:
-        if (at == job->ignore) { *single = 0; return; }
-        break;
+        if (job->idx[o] == job->ignore) ((T *)job->y)[o] = 0;
+        return job->idx[o] == job->ignore;
     case LNN_CROSS_BACK:
-        if (at == job->ignore) { memset(y, 0, (size_t)n * sizeof(T)); return; }
-        break;
-    default: break;
+        if (job->idx[o] == job->ignore) memset(y, 0, (size_t)n * sizeof(T));
+        return job->idx[o] == job->ignore;
+    default: return 0;
     }
-    shift = LNN_NAME(lnn_row_max)(x, n);
-    total = LNN_NAME(lnn_exp_line)(x, t, job->kind == LNN_SOFTMAX || job->kind == LNN_CROSS_BACK ? y : NULL, n, shift,
-                                   t || (job->kind == LNN_CROSS && smooth != 0) ? &other : NULL);
-    if (lnn_soft_logs(job->kind)) total = LNN_NAME(lnn_vlog)(total);
+}
+
+/* What becomes of the o-th line: `total` is Σ exp(x − shift) or its logarithm, left in y where the kind wants the terms. */
+static void LNN_NAME(lnn_soft_late)(const lnn_lines *job, ptrdiff_t o, const T shift, const T total, const T other) {
+    const ptrdiff_t n = job->n;
+    const T *x = (const T *)job->x + o * n, smooth = (T)job->smooth;
+    T *y = (T *)job->y + o * n, *single = (T *)job->y + o;
     switch (job->kind) {
     case LNN_LOGSUMEXP: *single = LNN_NAME(lnn_log_total)(x, n, 1, shift, total); return;
     case LNN_EXPECT: *single = other / total; return;
-    case LNN_CROSS: *single = LNN_NAME(lnn_cross)(shift - x[at], other / (T)n, smooth, total); return;
+    case LNN_CROSS: *single = LNN_NAME(lnn_cross)(shift - x[job->idx[o]], other / (T)n, smooth, total); return;
     case LNN_LOG_SOFTMAX:
-        EACH (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - shift) - total;
+#define LOGGED(L) ((L(x) - shift) - total)
+        LNN_OVER(n, y, LOGGED)
         return;
     default: break;
     }
     const T g = job->kind == LNN_SOFTMAX ? 1 : LNN_NAME(lnn_weight)(job, o), scale = g / total, off = g * smooth / (T)n;
-    EACH (ptrdiff_t i = 0; i < n; i++) y[i] = y[i] * scale - off;
-    if (job->kind == LNN_CROSS_BACK) y[at] -= g * (1 - smooth);
+#define SHARED(L) (L(y) * scale - off)
+    LNN_OVER(n, y, SHARED)
+    if (job->kind == LNN_CROSS_BACK) y[job->idx[o]] -= g * (1 - smooth);
+}
+
+/* contiguous lines, LNN_ABREAST of them at most: their logarithms are had together */
+static void LNN_NAME(lnn_soft_lines)(const lnn_lines *job, ptrdiff_t first, int lines) {
+    T shift[LNN_ABREAST] = {0}, total[LNN_ABREAST], other[LNN_ABREAST] = {0};
+    const int kind = job->kind, terms = kind == LNN_SOFTMAX || kind == LNN_CROSS_BACK;
+    const ptrdiff_t n = job->n;
+    int early[LNN_ABREAST];
+    for (int k = 0; k < LNN_ABREAST; k++) total[k] = 1;
+    for (int k = 0; k < lines; k++) {
+        const T *x = (const T *)job->x + (first + k) * n, *t = job->t ? (const T *)job->t + (first + k) * n : NULL;
+        if ((early[k] = LNN_NAME(lnn_soft_early)(job, first + k))) continue;
+        shift[k] = LNN_NAME(lnn_row_max)(x, n);
+        total[k] = LNN_NAME(lnn_exp_line)(x, t, terms ? (T *)job->y + (first + k) * n : NULL, n, shift[k],
+                                          t || (kind == LNN_CROSS && job->smooth != 0) ? other + k : NULL);
+    }
+    if (lnn_soft_logs(kind)) { EACH (int k = 0; k < LNN_ABREAST; k++) total[k] = LNN_NAME(lnn_vlog)(total[k]); }
+    for (int k = 0; k < lines; k++)
+        if (!early[k]) LNN_NAME(lnn_soft_late)(job, first + k, shift[k], total[k], other[k]);
 }
 
 /* `columns` lines side by side, the terms of LNN_GROUP rows added first: total = Σ e with e = exp(x − shift), left in `y` unless that
@@ -274,10 +387,11 @@ static void LNN_NAME(lnn_soft_short)(const lnn_lines *job, ptrdiff_t first, int 
 static void LNN_NAME(lnn_soft_task)(const lnn_lines *job, ptrdiff_t outer, ptrdiff_t task) {
     const ptrdiff_t blocks = (job->inner + LNN_COLUMNS - 1) / LNN_COLUMNS;
     const int side = lnn_soft_side(job);
-    const ptrdiff_t first = side ? task * LNN_COLUMNS : task % blocks * LNN_COLUMNS, left = (side ? outer : job->inner) - first;
-    const int lines = (int)(left < LNN_COLUMNS ? left : LNN_COLUMNS);
+    const ptrdiff_t most = job->inner > 1 || side ? LNN_COLUMNS : lnn_soft_abreast(job);
+    const ptrdiff_t first = (job->inner > 1 ? task % blocks : task) * most, left = (job->inner > 1 ? job->inner : outer) - first;
+    const int lines = (int)(left < most ? left : most);
     if (side) LNN_NAME(lnn_soft_short)(job, first, lines);
-    else if (job->inner == 1) LNN_NAME(lnn_soft_line)(job, task);
+    else if (job->inner == 1) LNN_NAME(lnn_soft_lines)(job, first, lines);
     else LNN_NAME(lnn_soft_columns)(job, task / blocks, first, lines);
 }
 
@@ -287,3 +401,7 @@ static void LNN_NAME(lnn_soft_task)(const lnn_lines *job, ptrdiff_t outer, ptrdi
 #undef WIDTH
 #undef VECTORS
 #undef EACH
+#undef SLOPE
+#undef UNLOGGED
+#undef LOGGED
+#undef SHARED

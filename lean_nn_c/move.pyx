@@ -2,30 +2,26 @@
 
 A *move* copies the cells of a box: cell (i, j, …) of the source, at ``from + i·s_i + j·s_j + …``, to ``to + i·d_i + …``. Axes are
 sorted by the target's distances and merged where both sides run on, so that most moves end as a few long `memcpy`s.
-The rest is a loop over the two innermost axes; where the source runs fastest along the outer of the two (a
-transpose) it goes by tiles of TILE × TILE cells, so that every cache line that is fetched is used up.
+The rest is a loop over the two innermost axes (``boxes.h``); where the source runs fastest along the outer of the two (a
+transpose) it goes by tiles, so that every cache line that is fetched is used up.
 
 A step is a list of moves, after setting the target to one value if the moves do not cover it.
 """
 
-cimport cython
 from cython.parallel cimport prange
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 
 from lean_nn_c.step cimport STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
     AXES = 16           # after merging: far above what arrays have
-    TILE = 16
     PIECES = 64         # the outermost axis is cut into at most so many parts, whatever the number of threads
 
-ctypedef fused cell:
-    uint8_t
-    uint32_t
-    uint64_t
+cdef extern from "boxes.h" nogil:
+    void lnn_plane(int, const char*, char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t)
+    void lnn_fill(int, char*, Py_ssize_t, uint64_t)
 
 cdef struct Move:
     int source          # number of the operand
@@ -46,52 +42,34 @@ cdef struct Plan:
     Move move[1]        # as many as `moves`
 
 
-cdef void fill_with(cell* to, Py_ssize_t n, uint64_t value, cell which) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        to[i] = <cell>value
-
-
-cdef void plane(const char* src, char* dst, Py_ssize_t n0, Py_ssize_t n1, Py_ssize_t s0, Py_ssize_t s1,
-                Py_ssize_t d0, Py_ssize_t d1, cell which) noexcept nogil:
-    """n1 rows of n0 cells."""
-    cdef Py_ssize_t i, j, a, b
-    if s0 == d0 == <Py_ssize_t>sizeof(cell):
-        for j in range(n1):
-            memcpy(dst + j * d1, src + j * s1, n0 * sizeof(cell))
-        return
-    if s1 >= s0 or s0 < 0 or s1 <= 0:
-        for j in range(n1):
-            for i in range(n0):
-                (<cell*>(dst + j * d1 + i * d0))[0] = (<const cell*>(src + j * s1 + i * s0))[0]
-        return
-    for b from 0 <= b < n1 by TILE:     # the source runs along the rows' own axis
-        for a from 0 <= a < n0 by TILE:
-            for j in range(b, min(b + TILE, n1)):
-                for i in range(a, min(a + TILE, n0)):
-                    (<cell*>(dst + j * d1 + i * d0))[0] = (<const cell*>(src + j * s1 + i * s0))[0]
-
-
-cdef void some(const Move* m, const char* src, char* dst, int axis, Py_ssize_t first, Py_ssize_t stop,
-               cell which) noexcept nogil:
+cdef void some(const Move* m, int item, const char* src, char* dst, int axis, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
     """Cells first..stop of `axis`, and all of the axes inside it."""
     cdef Py_ssize_t i
     if axis <= 1:
-        plane(src + first * m.source_step[1], dst + first * m.target_step[1], m.size[0], stop - first, m.source_step[0],
-              m.source_step[1], m.target_step[0], m.target_step[1], which)
+        lnn_plane(item, src + first * m.source_step[1], dst + first * m.target_step[1], m.size[0], stop - first, m.source_step[0],
+                  m.source_step[1], m.target_step[0], m.target_step[1])
         return
     for i in range(first, stop):
-        some(m, src + i * m.source_step[axis], dst + i * m.target_step[axis], axis - 1, 0, m.size[axis - 1], which)
+        some(m, item, src + i * m.source_step[axis], dst + i * m.target_step[axis], axis - 1, 0, m.size[axis - 1])
 
 
-cdef void one_move(const Move* m, const char* src, char* dst, int threads, cell which) noexcept nogil:
+cdef void one_move(const Move* m, int item, const char* src, char* dst, int threads) noexcept nogil:
     cdef int top = m.rank - 1 if m.rank > 2 else 1
     cdef Py_ssize_t n = m.size[top], pieces = min(n, <Py_ssize_t>PIECES), i
     if threads == 1:
-        some(m, src + m.begin, dst + m.to, top, 0, n, which)
+        some(m, item, src + m.begin, dst + m.to, top, 0, n)
         return
     for i in prange(pieces, num_threads=threads, schedule="static"):
-        some(m, src + m.begin, dst + m.to, top, i * n // pieces, (i + 1) * n // pieces, which)
+        some(m, item, src + m.begin, dst + m.to, top, i * n // pieces, (i + 1) * n // pieces)
+
+
+cdef void fill(const Plan* p, char* dst, int threads) noexcept nogil:
+    cdef Py_ssize_t i, n = p.cells
+    if threads == 1:
+        lnn_fill(p.item, dst, n, p.fill)
+        return
+    for i in prange(PIECES, num_threads=threads, schedule="static"):
+        lnn_fill(p.item, dst + i * n // PIECES * p.item, (i + 1) * n // PIECES - i * n // PIECES, p.fill)
 
 
 cdef int run(const void* plan, char** arrays) noexcept nogil:
@@ -99,19 +77,9 @@ cdef int run(const void* plan, char** arrays) noexcept nogil:
     cdef char* dst = arrays[p.target]
     cdef int k
     if p.fills:
-        if p.item == 8:
-            fill_with(<uint64_t*>dst, p.cells, p.fill, <uint64_t>0)
-        elif p.item == 4:
-            fill_with(<uint32_t*>dst, p.cells, p.fill, <uint32_t>0)
-        else:
-            fill_with(<uint8_t*>dst, p.cells, p.fill, <uint8_t>0)
+        fill(p, dst, threads_for(p.cells))
     for k in range(p.moves):
-        if p.item == 8:
-            one_move(&p.move[k], arrays[p.move[k].source], dst, threads_for(p.moved), <uint64_t>0)
-        elif p.item == 4:
-            one_move(&p.move[k], arrays[p.move[k].source], dst, threads_for(p.moved), <uint32_t>0)
-        else:
-            one_move(&p.move[k], arrays[p.move[k].source], dst, threads_for(p.moved), <uint8_t>0)
+        one_move(&p.move[k], p.item, arrays[p.move[k].source], dst, threads_for(p.moved))
     return STEP_DONE
 
 

@@ -11,6 +11,12 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._indices cimport inside
+from lean_nn_c._lines cimport (
+    COLUMNS, CROSS, CROSS_BACK, EXPECT, LOGSUMEXP, LOG_SOFTMAX, SOFTMAX, SOFT_SLOPE, UNLOG, lnn_column_sum_f32,
+    lnn_column_sum_f64, lnn_extreme_f32, lnn_extreme_f64, lnn_lines, lnn_row_extremes_f32, lnn_row_extremes_f64,
+    lnn_row_sum_f32, lnn_row_sum_f64, lnn_row_sums_f32, lnn_row_sums_f64, lnn_soft_run, lnn_soft_task_f32,
+    lnn_soft_task_f64, lnn_soft_tasks,
+)
 from lean_nn_c._standard cimport (
     lnn_standard, lnn_standard_plan, lnn_standard_run, lnn_standard_task_f32, lnn_standard_task_f64, lnn_standard_tasks,
 )
@@ -18,39 +24,6 @@ from lean_nn_c._types cimport real
 from lean_nn_c.index import blame
 from lean_nn_c.step cimport STEP_BAD_INDEX, STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
 from lean_nn_c.threads cimport threads_for
-
-cdef extern from "lines.h" nogil:
-    enum:
-        COLUMNS "LNN_COLUMNS"
-    enum:
-        LOGSUMEXP "LNN_LOGSUMEXP"
-        SOFTMAX "LNN_SOFTMAX"
-        LOG_SOFTMAX "LNN_LOG_SOFTMAX"
-        SOFT_SLOPE "LNN_SOFT_SLOPE"
-        UNLOG "LNN_UNLOG"
-        EXPECT "LNN_EXPECT"
-        CROSS "LNN_CROSS"
-        CROSS_BACK "LNN_CROSS_BACK"
-    ctypedef struct lnn_lines:
-        Py_ssize_t n, inner
-        int kind, one
-        double smooth, count
-        int64_t ignore
-        const void* x
-        const void* t
-        const void* g
-        const int64_t* idx
-        void* y
-    float lnn_row_sum_f32(const float*, Py_ssize_t)
-    double lnn_row_sum_f64(const double*, Py_ssize_t)
-    void lnn_column_sum_f32(const float*, Py_ssize_t, Py_ssize_t, int, float*)
-    void lnn_column_sum_f64(const double*, Py_ssize_t, Py_ssize_t, int, double*)
-    void lnn_extreme_f32(const float*, float*, int64_t*, Py_ssize_t, Py_ssize_t, int, int)
-    void lnn_extreme_f64(const double*, double*, int64_t*, Py_ssize_t, Py_ssize_t, int, int)
-    ctypedef void (*lnn_soft_run)(const lnn_lines*, Py_ssize_t, Py_ssize_t) noexcept nogil
-    Py_ssize_t lnn_soft_tasks(const lnn_lines*, Py_ssize_t)
-    void lnn_soft_task_f32(const lnn_lines*, Py_ssize_t, Py_ssize_t)
-    void lnn_soft_task_f64(const lnn_lines*, Py_ssize_t, Py_ssize_t)
 
 cdef enum:
     SPLIT = 8192        # a longer sum is cut into parts of this length, which threads share
@@ -112,6 +85,13 @@ cdef inline void sum_task(const real* x, real* y, Py_ssize_t n, Py_ssize_t inner
             lnn_column_sum_f64(src, rows, inner, columns, dst)
 
 
+cdef inline void row_sums(const real* x, real* y, Py_ssize_t n, Py_ssize_t rows) noexcept nogil:
+    if real is float:
+        lnn_row_sums_f32(x, y, n, rows)
+    else:
+        lnn_row_sums_f64(x, y, n, rows)
+
+
 cdef void sum_parts(const real* x, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t parts) noexcept nogil:
     """y[o, p, i] = Σ x[o, r, i] over the rows r of part p."""
     cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS
@@ -120,11 +100,17 @@ cdef void sum_parts(const real* x, real* y, Py_ssize_t outer, Py_ssize_t n, Py_s
     cdef Py_ssize_t each = max(<Py_ssize_t>1, TASK // max(size, <Py_ssize_t>1))
     cdef Py_ssize_t bundle, task, bundles = (tasks + each - 1) // each
     cdef int threads = threads_for(outer * n * inner)
+    if threads == 1 and inner == 1 and parts == 1:
+        row_sums(x, y, n, outer)
+        return
     if threads == 1:
         for task in range(tasks):
             sum_task(x, y, n, inner, parts, task, blocks)
         return
     for bundle in prange(bundles, num_threads=threads, schedule="static"):
+        if inner == 1 and parts == 1:
+            row_sums(x + bundle * each * n, y + bundle * each, n, min(outer - bundle * each, each))
+            continue
         for task in range(bundle * each, min(tasks, (bundle + 1) * each)):
             sum_task(x, y, n, inner, parts, task, blocks)
 
@@ -236,10 +222,25 @@ cdef inline void extreme_task(const real* x, real* y, int64_t* idx, Py_ssize_t n
         lnn_extreme_f64(x + at, y + out, idx + out, n, inner, columns, least)
 
 
+cdef inline void row_extremes(const real* x, real* y, int64_t* idx, Py_ssize_t n, Py_ssize_t rows, bint least) noexcept nogil:
+    if real is float:
+        lnn_row_extremes_f32(x, y, idx, n, rows, least)
+    else:
+        lnn_row_extremes_f64(x, y, idx, n, rows, least)
+
+
 cdef void extreme_all(const real* x, real* y, int64_t* idx, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner,
                       bint least) noexcept nogil:
     cdef Py_ssize_t task, blocks = (inner + COLUMNS - 1) // COLUMNS
+    cdef Py_ssize_t each = max(<Py_ssize_t>1, TASK // max(n, <Py_ssize_t>1))
     cdef int threads = threads_for(outer * n * inner)
+    if inner == 1:
+        if threads == 1:
+            row_extremes(x, y, idx, n, outer, least)
+            return
+        for task in prange((outer + each - 1) // each, num_threads=threads, schedule="static"):
+            row_extremes(x + task * each * n, y + task * each, idx + task * each, n, min(outer - task * each, each), least)
+        return
     if threads == 1:    # without entering OpenMP, which costs more than a small reduction
         for task in range(outer * blocks):
             extreme_task(x, y, idx, n, inner, task, blocks, least)

@@ -25,7 +25,7 @@
 #include <math.h>
 
 #include "hot.h"
-#include "simd.h"
+#include "part.h"
 
 enum { LNN_PIECE = 512, LNN_SIDE = 128, LNN_STRIP = 1024, LNN_STRIP_ROWS = 32, LNN_BLOCKS = 32 };
 

@@ -5,36 +5,38 @@
 #define VU LNN_NAME(lnn_vu)
 #define WIDTH (LNN_BYTES / LNN_SIZE)
 #define VECTORS (128 / LNN_BYTES)
-#define TAIL (128 / LNN_SIZE)
 
-/* the lanes of `acc` and `tail` added as a tree */
-LNN_INLINE double LNN_NAME(lnn_std_lanes)(V acc[VECTORS], const T *tail) {
-    T lane[WIDTH];
-#pragma GCC unroll 8
-    for (int k = 0; k < VECTORS && tail; k++) acc[k] += *(const VU *)(tail + k * WIDTH);
+#define PART LNN_NAME(lnn_part)
+#define TURN (128 / LNN_SIZE) /* values that all lanes together take at a time */
+
+/* the lanes of `acc` added as a tree */
+LNN_INLINE double LNN_NAME(lnn_std_lanes)(V acc[VECTORS]) {
 #pragma GCC unroll 4
     for (int half = VECTORS / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
         for (int k = 0; k < half; k++) acc[k] += acc[k + half];
     }
-    *(VU *)lane = acc[0];
-#pragma GCC unroll 4
-    for (int half = WIDTH / 2; half > 0; half /= 2) {
-#pragma GCC unroll 8
-        for (int k = 0; k < half; k++) lane[k] += lane[k + half];
-    }
-    return lane[0];
+    return LNN_NAME(lnn_tree)(acc[0]);
 }
+
+/* what is left of a line after whole turns, from i on: vectors, then a part of one whose other lanes DO nothing; `there` is its mask */
+#define REST(...) \
+    _Pragma("GCC unroll 8") for (int k = 0; k < VECTORS; k++) { \
+        const ptrdiff_t at = i + k * WIDTH, left = n - at; \
+        if (left <= 0) break; \
+        const int whole = left >= WIDTH; \
+        __VA_ARGS__ \
+    }
+#define READ(p) (whole ? (V)*(const VU *)(p) : PART(p, left))
 
 /* Σ x, or Σ (x − centre)², of `rows` rows of n */
 LNN_INLINE double LNN_NAME(lnn_std_piece)(const T *x, ptrdiff_t rows, ptrdiff_t n, ptrdiff_t pitch, const T centre, const int squares) {
     V acc[VECTORS];
-    T tail[TAIL] = {0};
 #pragma GCC unroll 8
     for (int k = 0; k < VECTORS; k++) acc[k] = (V){0};
     for (ptrdiff_t r = 0; r < rows; r++, x += pitch) {
         ptrdiff_t i = 0;
-        for (; i + TAIL <= n; i += TAIL) {
+        for (; i + TURN <= n; i += TURN) {
 #pragma GCC unroll 8
             for (int k = 0; k < VECTORS; k++) {
                 V v = *(const VU *)(x + i + k * WIDTH);
@@ -42,24 +44,24 @@ LNN_INLINE double LNN_NAME(lnn_std_piece)(const T *x, ptrdiff_t rows, ptrdiff_t 
                 else acc[k] += v;
             }
         }
-        for (ptrdiff_t k = 0; k < n - i; k++) {
-            T v = x[i + k] - centre;
-            tail[k] += squares ? v * v : x[i + k];
-        }
+        REST(V v = READ(x + at);
+             if (squares) {
+                 v -= whole ? centre - (V){0} : LNN_NAME(lnn_first)(centre, left);
+                 acc[k] += v * v;
+             } else acc[k] += v;)
     }
-    return LNN_NAME(lnn_std_lanes)(acc, n % TAIL ? tail : NULL);
+    return LNN_NAME(lnn_std_lanes)(acc);
 }
 
 /* (Σ t, Σ t·(x − centre)) likewise, where there is a w with w·t in place of t */
 LNN_INLINE void LNN_NAME(lnn_std_pair)(const T *t, const T *x, const T *w, ptrdiff_t rows, ptrdiff_t n, ptrdiff_t pitch, const T centre,
                                          double sums[2]) {
     V acc[VECTORS], dot[VECTORS];
-    T tail[TAIL] = {0}, dot_tail[TAIL] = {0};
 #pragma GCC unroll 8
     for (int k = 0; k < VECTORS; k++) acc[k] = dot[k] = (V){0};
     for (ptrdiff_t r = 0; r < rows; r++, x += pitch, t += pitch) {
         ptrdiff_t i = 0;
-        for (; i + TAIL <= n; i += TAIL) {
+        for (; i + TURN <= n; i += TURN) {
 #pragma GCC unroll 8
             for (int k = 0; k < VECTORS; k++) {
                 V u = *(const VU *)(t + i + k * WIDTH);
@@ -69,14 +71,14 @@ LNN_INLINE void LNN_NAME(lnn_std_pair)(const T *t, const T *x, const T *w, ptrdi
                 dot[k] += u * (v - centre);
             }
         }
-        for (ptrdiff_t k = 0; k < n - i; k++) {
-            const T u = w ? t[i + k] * w[i + k] : t[i + k];
-            tail[k] += u;
-            dot_tail[k] += u * (x[i + k] - centre);
-        }
+        REST(V u = READ(t + at);
+             const V v = READ(x + at);
+             if (w) u *= READ(w + at);
+             acc[k] += u;
+             dot[k] += u * (v - (whole ? centre - (V){0} : LNN_NAME(lnn_first)(centre, left)));)
     }
-    sums[0] += LNN_NAME(lnn_std_lanes)(acc, n % TAIL ? tail : NULL);
-    sums[1] += LNN_NAME(lnn_std_lanes)(dot, n % TAIL ? dot_tail : NULL);
+    sums[0] += LNN_NAME(lnn_std_lanes)(acc);
+    sums[1] += LNN_NAME(lnn_std_lanes)(dot);
 }
 
 /* the groups of a unit piece by piece: whole rows of B while they fit, else parts of a row; neighbours in turn, so that
@@ -196,14 +198,17 @@ static void LNN_NAME(lnn_strip)(const lnn_standard *job, int phase, ptrdiff_t ta
 
 /* A factor (and a term) per feature: y = w·z + b, or w·(p·t + q + s·(x − μ)), element i of the group having feature i / S */
 LNN_INLINE void LNN_NAME(lnn_std_feature)(const lnn_standard *job, const T *w, const T *b, const T *t, const T *x, T *y, T p, T q, T s, T mean) {
-    for (ptrdiff_t i = 0; i < job->B; i += job->S, w++, b += b != NULL) {
+    const ptrdiff_t B = job->B;
+    for (ptrdiff_t i = 0; i < B; i += job->S, w++, b += b != NULL) {
         const T by = *w, and = b ? *b : 0;
         if (job->S == 1 && t) {
-            _Pragma("GCC ivdep") for (ptrdiff_t k = 0; k < job->B; k++) y[k] = w[k] * (p * t[k] + (q + s * (x[k] - mean)));
+#define SLOPED(L) (L(w) * (p * L(t) + (q + s * (L(x) - mean))))
+            LNN_OVER(B, y, SLOPED)
             return;
         }
         if (job->S == 1) {
-            _Pragma("GCC ivdep") for (ptrdiff_t k = 0; k < job->B; k++) y[k] = (x[k] - mean) * s * w[k] + b[k];
+#define SCALED(L) ((L(x) - mean) * s * L(w) + L(b))
+            LNN_OVER(B, y, SCALED)
             return;
         }
         if (t) { _Pragma("GCC ivdep") for (ptrdiff_t k = i; k < i + job->S; k++) y[k] = by * (p * t[k] + (q + s * (x[k] - mean))); }
@@ -241,12 +246,12 @@ static void LNN_NAME(lnn_back_features)(const lnn_standard *job, ptrdiff_t task)
         LNN_NAME(lnn_std_numbers)(&plain, g, sums, number);
         const T p = number[0], q = number[1], s = number[2];
         if (S == 1) {
-            _Pragma("GCC ivdep") for (ptrdiff_t i = 0; i < B; i++) {
-                const T from = x[i] - mean, u = t[i];
-                part_w[i] += u * (from * r);
-                part_b[i] += u;
-                y[i] = p * (w[i] * u) + (q + s * from);
-            }
+#define BY_W(L) (L(part_w) + L(t) * ((L(x) - mean) * r))
+#define BY_B(L) (L(part_b) + L(t))
+#define BACK(L) (p * (L(w) * L(t)) + (q + s * (L(x) - mean)))
+            LNN_OVER(B, part_w, BY_W)
+            LNN_OVER(B, part_b, BY_B)
+            LNN_OVER(B, y, BACK)
             if ((n - begin) % LNN_STRIP_ROWS == LNN_STRIP_ROWS - 1 || n == end - 1)
                 for (ptrdiff_t f = 0; f < F; f++) {
                     sum_w[f] += part_w[f], sum_b[f] += part_b[f];
@@ -300,7 +305,8 @@ static void LNN_NAME(lnn_standardize)(const lnn_standard *job, ptrdiff_t unit) {
                 continue;
             }
             const T scale = w ? w[first + k] * r : r, shift = b ? b[first + k] : 0;
-            _Pragma("GCC ivdep") for (ptrdiff_t i = 0; i < B; i++) ya[i] = (xa[i] - centre) * scale + shift;
+#define STANDARD(L) ((L(xa) - centre) * scale + shift)
+            LNN_OVER(B, ya, STANDARD)
         }
 }
 
@@ -325,7 +331,8 @@ static void LNN_NAME(lnn_slope)(const lnn_standard *job, ptrdiff_t unit) {
                 LNN_NAME(lnn_std_feature)(job, (const T *)job->w + (first + k) * (B / job->S) % job->W, NULL, ta, xa, ya, p, q, s, centre);
                 continue;
             }
-            _Pragma("GCC ivdep") for (ptrdiff_t i = 0; i < B; i++) ya[i] = p * ta[i] + (q + s * (xa[i] - centre));
+#define SLOPE(L) (p * L(ta) + (q + s * (L(xa) - centre)))
+            LNN_OVER(B, ya, SLOPE)
         }
 }
 
@@ -347,5 +354,15 @@ static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrd
 #undef VU
 #undef WIDTH
 #undef VECTORS
-#undef TAIL
+#undef PART
+#undef TURN
+#undef REST
+#undef READ
+#undef SLOPED
+#undef SCALED
+#undef STANDARD
+#undef SLOPE
+#undef BY_W
+#undef BY_B
+#undef BACK
 #undef EACH_PIECE

@@ -253,8 +253,8 @@ def test_operands_that_repeat_at_short_distances_are_spelt_out(
 ) -> None:
     rng = np.random.default_rng(0)
     x, a, b = (rng.standard_normal(own).astype(dtype) for own in (shape, first, second))
-    for threads in (1, 2):
-        with ln.num_threads(threads):
+    for count in (1, 2):
+        with ln.num_threads(count):
             np.testing.assert_array_equal((ln.tensor(x) + ln.tensor(a)).numpy(), x + a)
             np.testing.assert_array_equal((ln.tensor(b) - ln.tensor(x)).numpy(), b - x)
             np.testing.assert_array_equal((ln.tensor(x) > ln.tensor(b)).numpy(), x > b)

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
+import lean_nn as ln
+from lean_nn import functional as F
 from lean_nn_c import reduce, threads
 
 DTYPES = [np.float32, np.float64]
@@ -361,3 +363,44 @@ def test_refusals():
         reduce.standard_step("standard", True, ("x", "x", "y"), 1, 1, 1, 1)
     with pytest.raises(ValueError, match="a slope has rstd"):
         reduce.standard_step("standard", True, ("x", "y"), 1, 1, 1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 37, 100, 511, 512, 513, 517, 1024, 1300])
+def test_the_first_extreme_of_rows_of_every_length(dtype: str, n: int) -> None:
+    rng = np.random.default_rng(n)
+    x = rng.integers(-3, 4, (40, n)).astype(dtype)  # many ties
+    x[1] = -np.inf
+    x[2] = np.inf
+    for row in range(3, 20):  # one NaN, and two
+        x[row, rng.integers(n)] = np.nan
+        x[row, rng.integers(n)] = np.nan if row > 10 else x[row, 0]
+    x[20] = np.where(np.arange(n) % 2, 0.0, -0.0)
+    for count in (1, 2):
+        with ln.num_threads(count):
+            for found, place in ((F.max(ln.tensor(x), 1), x.argmax(1)), (F.min(ln.tensor(x), 1), x.argmin(1))):
+                np.testing.assert_array_equal(found.indices.numpy(), place)
+                expected = x[np.arange(40), place]
+                np.testing.assert_array_equal(found.values.numpy(), expected)
+                np.testing.assert_array_equal(np.signbit(found.values.numpy()), np.signbit(expected))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 3, 8, 9, 10, 24, 25, 31, 32, 33, 37, 63, 64, 65, 80, 130, 513])
+def test_lines_of_every_length(dtype: str, n: int) -> None:
+    """Whole numbers have exact sums; the others are compared with double precision."""
+    rng = np.random.default_rng(n)
+    x = rng.integers(-50, 50, (37, n)).astype(dtype)
+    box, u = ln.tensor(x), 2.0**-23 if dtype == "float32" else 2.0**-52
+    np.testing.assert_array_equal(box.sum(1).numpy(), x.sum(1))
+    np.testing.assert_array_equal(ln.tensor(x.T.copy()).sum(0).numpy(), x.sum(1))
+    y = (x / 16).astype(dtype)
+    wide = y.astype(np.longdouble)
+    e = np.exp(wide - wide.max(1, keepdims=True))
+    p = e / e.sum(1, keepdims=True)
+    np.testing.assert_allclose(F.softmax(ln.tensor(y), 1).numpy(), p.astype(dtype), rtol=60 * u, atol=0)
+    np.testing.assert_allclose(F.log_softmax(ln.tensor(y), 1).numpy(), np.log(p).astype(dtype), rtol=8 * u, atol=8 * u)
+    w, b = (rng.standard_normal(n).astype(dtype) for _ in range(2))
+    z = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + np.longdouble(1e-5))
+    got = F.layer_norm(ln.tensor(y), n, ln.tensor(w), ln.tensor(b)).numpy()
+    np.testing.assert_allclose(got, (z * w + b).astype(dtype), rtol=0, atol=64 * u * (1 + np.abs(z * w).max() + np.abs(b).max()))
