@@ -24,6 +24,19 @@ def step(
     slope: float = 0,
     packed: bool = False,
 ) -> Step: ...
+def winners(
+    windows: int,
+    n: int,
+    c: int,
+    o: int,
+    groups: int,
+    spatial: _Ints,
+    kernel: _Ints,
+    out: _Ints,
+    stride: _Ints,
+    pad: _Ints,
+    dilation: _Ints,
+) -> Step | None: ...
 def pack(
     name: str,
     wide: bool,

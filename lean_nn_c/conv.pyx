@@ -22,9 +22,9 @@ from lean_nn_c.direct cimport (
 )
 from lean_nn_c.gemm cimport read_tail
 from lean_nn_c.precision cimport is_fast
-from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, make_step, probing
+from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, taps_conv
-from lean_nn_c.taps_weight cimport taps_conv_weight
+from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_weight, winners_pay
 from lean_nn_c.winograd cimport (
     winograd_conv, winograd_conv_weight, winograd_pack, winograd_packed, winograd_pays, winograd_tile,
     winograd_weight_pays, winograd_weight_tile,
@@ -47,6 +47,7 @@ cdef struct Plan:
     int m               # Winograd's tiles; 0: it does not apply
     bint few, pays      # whether strips are taken, whether Winograd's algorithm pays: decided once
     bint packed         # a transformed weight comes with the arrays
+    int64_t windows     # of a pooling, on a plane of outputs
 
 
 # --- which algorithm ---
@@ -153,6 +154,27 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
     return STEP_DONE
 
 
+cdef int conv_weight_at(const Plan* p, const float* x, const float* y_bar, const int64_t* idx, float* w_bar) noexcept nogil:
+    """conv_weight of y_bar spread to the cells `idx`. Where values are not finite, it is spread, and multiplied whole."""
+    cdef const Geometry* g = &p.g
+    cdef int64_t i, outs = g.n * g.o * g.outs
+    cdef int status
+    cdef float* spread
+    if probing() or all_finite(x, g.n * g.c * g.cells):
+        status = winners_conv_weight(g, p.windows, x, y_bar, idx, w_bar)
+        if status != DONE or all_finite(<const float*>w_bar, g.o * g.cg * g.taps):
+            return told(status)
+    spread = <float*>take_scratch(outs * sizeof(float))
+    if spread == NULL:
+        return STEP_NO_MEMORY
+    memset(spread, 0, outs * sizeof(float))
+    for i in range(g.n * g.o * p.windows):
+        spread[i // p.windows * g.outs + idx[i]] += y_bar[i]
+    direct_conv_weight(g, x, <const float*>spread, w_bar)
+    give_scratch(spread)
+    return STEP_DONE
+
+
 # --- as steps: untyped pointers in, the element type chosen once ---
 
 
@@ -190,6 +212,10 @@ cdef int conv_weight_f32(const void* plan, char** at) noexcept nogil:
 
 cdef int conv_weight_f64(const void* plan, char** at) noexcept nogil:
     return conv_weight(<const Plan*>plan, <const double*>at[0], <const double*>at[1], <double*>at[2])
+
+
+cdef int run_conv_weight_at(const void* plan, char** at) noexcept nogil:
+    return conv_weight_at(<const Plan*>plan, <const float*>at[0], <const float*>at[1], <const int64_t*>at[2], <float*>at[3])
 
 
 cdef int unfold(const Plan* p, const real* x, real* cols) noexcept nogil:
@@ -284,6 +310,22 @@ def step(
     else:
         raise ValueError(f"conv: unknown kernel; got {name!r}; choose from conv, conv_input, conv_weight, unfold, fold")
     return make_step(name, run, &p, sizeof(p), sizes, 1, None, "fold" not in name and min(sizes) > 0)
+
+
+def winners(
+    int64_t windows, int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial, tuple kernel, tuple out, tuple stride,
+    tuple pad, tuple dilation,
+):
+    """A step (x, y_bar, idx, w_bar) in float32: conv_weight of y_bar[n, o, windows] spread to the cells idx of an output plane;
+    None where spreading it pays. Every index is inside the plane."""
+    cdef Plan p
+    cdef int64_t values = 4 * n * o * windows
+    read_plan(&p, "conv_weight", False, False, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, "auto")
+    p.windows = windows
+    if not winners_pay(&p.g, windows):
+        return None
+    return make_step("conv_weight_at", run_conv_weight_at, &p, sizeof(p),
+                     (4 * n * c * p.g.cells, values, 2 * values, 4 * o * p.g.cg * p.g.taps), 1, None, True)
 
 
 def pack(

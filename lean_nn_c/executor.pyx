@@ -9,7 +9,7 @@ at most `FRAMES` exist at a time, and a call that finds none waits. A forked chi
 """
 
 cimport numpy as cnp
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 
 from lean_nn_c.memory cimport empty_array
 from lean_nn_c.step cimport STEP_DONE, Kernel, Step, fail, open_bench, probe
@@ -142,13 +142,13 @@ cdef object new_array(tuple expected):
 cdef class Frame:
     """The memory of one call."""
     cdef readonly object arena
+    cdef object bench
     cdef char** table
     cdef char* scratch
     cdef Py_ssize_t room
 
     def __dealloc__(self):
         free(self.table)
-        free(self.scratch)
 
 
 cdef class Executor:
@@ -303,12 +303,12 @@ cdef class Executor:
         cdef int i
         cdef Slot* slot
         cdef Py_ssize_t room = self.scratch(threads)
+        cdef cnp.npy_intp size
         if frame.room < room:
-            free(frame.scratch)
             frame.room = 0
-            frame.scratch = <char*>malloc(room)
-            if frame.scratch == NULL:
-                raise MemoryError(f"program: no memory for {room} bytes of scratch; use smaller batches or images")
+            size = room
+            frame.bench = empty_array(1, &size, cnp.NPY_UINT8)
+            frame.scratch = <char*>cnp.PyArray_DATA(<cnp.ndarray>frame.bench)
             frame.room = room
         for i in range(self.n_slots):
             slot = &self.slots[i]

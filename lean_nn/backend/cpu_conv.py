@@ -94,6 +94,18 @@ def conv_weight_step(x: Aval, y_bar: Aval, *, out: tuple[Aval], kernel: Ints, **
     return _planned("conv_weight", _is_wide(x), False, x.shape, out[0].shape, y_bar.shape, geometry)
 
 
+def winners_step(
+    x: Aval, g: Aval, *, out: tuple[Aval], spatial: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints, groups: int
+) -> Step | None:
+    """A step (x, g, idx, w_bar): conv_weight of g at the winners idx of a pooling over outputs of shape `spatial`, one in each
+    window, in float32; None where spreading g over them pays, or an algorithm was asked for.
+    """
+    if _is_wide(x) or _chosen() != "auto":
+        return None
+    sizes = _sizes(x.shape, out[0].shape, (*g.shape[:2], *spatial), stride, padding, dilation, groups)
+    return kernels.winners(prod(g.shape[2:]), *sizes)
+
+
 def _planned(name: str, wide: bool, bias: bool, x: Ints, w: Ints, y: Ints, geometry: dict[str, Any]) -> Step | None:
     by = _chosen()
     return None if by == "im2col" else _step(name, wide, bias, x, w, y, **geometry, by=by)

@@ -22,7 +22,7 @@ def flops(node: Node, avals: list[Aval]) -> int:
         return 2 * out * prod(shapes[1][1:])
     if name == "conv_input":
         return 2 * prod(shapes[0]) * prod(shapes[1][1:])
-    if name == "conv_weight":
+    if name in ("conv_weight", "conv_weight_at"):
         return 2 * prod(shapes[1]) * prod(avals[node.outputs[0]].shape[1:])
     if name == "matmul":
         return 2 * out * shapes[0][-2 if node.params.get("ta") else -1]

@@ -9,6 +9,7 @@ pass               what it does                                                 
 ``common``         computes equal expressions once                                             yes
 ``dead``           drops what nobody reads, and the indices of a max pooling that nobody reads  yes
 ``gates``          a relu's gradient behind max pooling is taken on the pooled side            yes
+``winners``        sums over a gradient that max pooling spreads are taken over its winners     within a bound
 ``affine``         batch norm (or any scale and shift per channel) into the convolution before  within a bound
 ``tails``          a sum and an activation after a convolution or product run inside it        yes
 ``chains``         elementwise operations on one shape run as one loop                         yes
@@ -29,6 +30,7 @@ from lean_nn.graph.passes.gates import gate_before_scatter
 from lean_nn.graph.passes.layers import fuse_tails
 from lean_nn.graph.passes.prepack import prepack
 from lean_nn.graph.passes.simplify import common_subexpressions, drop_dead, fold_constants
+from lean_nn.graph.passes.winners import sum_over_winners
 
 Pass = Callable[[Graph], Graph]
 PASSES: dict[str, Pass] = {
@@ -36,6 +38,7 @@ PASSES: dict[str, Pass] = {
     "common": common_subexpressions,
     "dead": drop_dead,
     "gates": gate_before_scatter,
+    "winners": sum_over_winners,
     "affine": fold_affine,
     "tails": fuse_tails,
     "chains": fuse_chains,
