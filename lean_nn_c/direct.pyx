@@ -23,6 +23,7 @@ from libc.string cimport memset
 
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._openmp cimport omp_get_thread_num
+from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, all_finite, dots, finish, lnn_tail
 from lean_nn_c._strips cimport (
     ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, LNN_TALL, Kind, Plan, Strips, cut, fill_strip, gauge, loosen,
@@ -249,6 +250,15 @@ cdef void strip_units(const Strips* s, const Geometry* g, const real* source, co
             d = desk_at(s, g, memory, strip, 0)
 
 
+cdef void strip_block(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b,
+                      const lnn_tail* tail, real* out, char* memory, int64_t blocks, int64_t parts, int64_t index) noexcept nogil:
+    """One of `blocks` blocks of units, one of `parts` parts of the rows."""
+    cdef int64_t units = s.count * g.n * g.groups, rows = g.cg if s.kind == CONV_INPUT else g.og
+    cdef int64_t block = index // parts, part = index % parts
+    strip_units(s, g, source, w, b, tail, out, memory, units * block // blocks, units * (block + 1) // blocks,
+                rows * part // parts, rows * (part + 1) // parts)
+
+
 cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, const real* source, const real* w,
                             const real* b, const lnn_tail* tail, real* out, int64_t image, int64_t group,
                             int64_t m0, int64_t m1) noexcept nogil:
@@ -297,9 +307,10 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
                      const lnn_tail* tail, real* out) noexcept nogil:
     """conv, or conv_input (`transposed`)."""
     cdef Strips s
-    cdef int64_t i, units, blocks, size, parts = 1, rows = g.cg if transposed else g.og
+    cdef int64_t i, blocks, size, parts = 1, rows = g.cg if transposed else g.og
     cdef int threads = strip_threads(g)
     cdef char* desks
+    cdef Queue queue
     if not cut(&s, g, CONV_INPUT if transposed else CONV, sizeof(real)):
         return UNSUITED
     if not probing() and not all_finite(w, g.o * g.cg * g.taps):
@@ -307,13 +318,14 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
     desks = open_desks(&s, s.sums, threads, &size)
     if desks == NULL:
         return NO_MEMORY
-    units = s.count * g.n * g.groups
-    blocks = min(units, <int64_t>(8 * threads if threads > 1 else 1))
+    blocks = min(s.count * g.n * g.groups, <int64_t>(8 * threads if threads > 1 else 1))
     if blocks < threads:            # one small image: threads fill the same strip, each for rows of its own
         parts = max(min(<int64_t>threads, rows // LNN_ROWS), <int64_t>1)
-    for i in prange(blocks * parts, schedule="dynamic", num_threads=<int>min(blocks * parts, <int64_t>threads)):
-        strip_units(&s, g, source, w, b, tail, out, desks + omp_get_thread_num() * size, units * (i // parts) // blocks,
-                    units * (i // parts + 1) // blocks, rows * (i % parts) // parts, rows * (i % parts + 1) // parts)
+    threads = <int>min(blocks * parts, <int64_t>threads)
+    open_queue(&queue, blocks * parts, threads)
+    for i in prange(blocks * parts, schedule="dynamic", num_threads=threads):
+        strip_block(&s, g, source, w, b, tail, out, desks + omp_get_thread_num() * size, blocks, parts,
+                    draw(&queue, omp_get_thread_num()))
     give_scratch(desks)
     return DONE
 
@@ -378,11 +390,17 @@ cdef void strip_weights(const Strips* s, const Geometry* g, const real* x, const
             sums += taps
 
 
+cdef void channel_block(const Strips* s, const Geometry* g, const real* x, const real* y_bar, real* w_bar, char* memory,
+                        int64_t blocks, int64_t index) noexcept nogil:
+    strip_weights(s, g, x, y_bar, w_bar, memory, g.c * index // blocks, g.c * (index + 1) // blocks)
+
+
 cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
     cdef Strips s
     cdef int64_t i, blocks, size, rest, sums
     cdef int threads = strip_threads(g)
     cdef char* desks
+    cdef Queue queue
     if not cut(&s, g, CONV_WEIGHT, sizeof(real)):
         return UNSUITED
     sums = g.og * g.taps * LNN_BYTES
@@ -394,8 +412,9 @@ cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar,
     desks = open_desks(&s, rest + sums, threads, &size)
     if desks == NULL:
         return NO_MEMORY
+    open_queue(&queue, blocks, threads)
     for i in prange(blocks, schedule="dynamic", num_threads=threads):
-        strip_weights(&s, g, x, y_bar, w_bar, desks + omp_get_thread_num() * size, g.c * i // blocks,
-                      g.c * (i + 1) // blocks)
+        channel_block(&s, g, x, y_bar, w_bar, desks + omp_get_thread_num() * size, blocks,
+                      draw(&queue, omp_get_thread_num()))
     give_scratch(desks)
     return DONE if all_finite(<const real*>w_bar, g.o * g.cg * g.taps) else SPOILT

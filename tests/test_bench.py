@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lean_nn as ln
-from benches import conv, forward, graph, mnist, overhead, peak, pool, predict, report, training
+from benches import conv, forward, graph, mnist, overhead, peak, pool, predict, report, threads, training
 from benches.__main__ import MODULES
 from benches.harness import Bench, Result, run
 
@@ -46,6 +46,18 @@ def test_every_listed_row_is_there() -> None:
 
 def test_flops_of_a_known_convolution() -> None:
     assert conv.LISTED[0].flops() == 2 * 64 * 64 * 9 * 56 * 56
+
+
+def test_threads_are_measured() -> None:
+    """A row, then its primitives: forward and both gradients of a convolution."""
+    rows = [bench for bench in conv.benches(tiny=True) if bench.mode == "fwd+bwd"][:1]
+    before = ln.get_num_threads()
+    try:
+        found = list(threads.gains(rows, threads.Clock(2, 0.0)))
+    finally:
+        ln.set_num_threads(before)
+    assert [gain.name.split()[0] for gain in found] == [rows[0].group, "conv", "conv_input", "conv_weight", "sum"]
+    assert all(gain.alone > 0 and 0 <= gain.quiet <= 1 and gain.name[:20] in threads.line(gain) for gain in found)
 
 
 def test_forward_mode_is_measured() -> None:
