@@ -66,6 +66,8 @@ def scalar_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         array: np.ndarray[Any, Any] = np.empty((), OBJECT)
         array[()] = value
         return array
+    if type(value) is float and abs(value) < 1e38:
+        return np.array(value, dtype)
     with np.errstate(over="ignore"):  # beyond the range is infinity, as IEEE says
         return np.array(float(value) if isinstance(value, int) and abs(value) < 2**1000 else value, dtype)
 

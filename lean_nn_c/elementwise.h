@@ -19,7 +19,7 @@
     X(exp, 8) X(log, 8) X(expm1, 8) X(log1p, 10) X(tanh, 10) X(sigmoid, 10) X(erf, 40) \
     X(normal_cdf, 20) X(normal_pdf, 15) \
     X(relu, 1) X(leaky_relu, 1) X(elu, 8) X(gelu, 20) X(gelu_tanh, 12) X(silu, 10) X(softplus, 20) \
-    X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1)
+    X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1) X(huber, 2)
 
 #define LNN_BINARY_COMMON(X) X(add, 1) X(sub, 1) X(mul, 1) X(div, 4)
 #define LNN_BINARY_PLAIN(X) \

@@ -1,18 +1,11 @@
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 
 from lean_nn_c.step import Step
 
-_Array = np.ndarray[Any, Any]
-
 unary: dict[str, Callable[..., None]]
 binary: dict[str, Callable[..., None]]
-compare: dict[str, Callable[..., None]]
+compare: tuple[str, ...]
 update: dict[str, int]
-
-def where(condition: _Array, a: _Array, b: _Array, out: _Array) -> None: ...
 CHAIN_LIMITS: tuple[int, int, int]
 
 def chain_step(
@@ -23,6 +16,15 @@ def chain_step(
     items: list[int],
     wide: bool,
     outputs: int = 1,
+) -> Step: ...
+def total_step(
+    name: str,
+    cells: int,
+    inputs: int,
+    ops: list[tuple[str, tuple[int, ...], int, float, float]],
+    items: list[int],
+    wide: bool,
+    count: float,
 ) -> Step: ...
 def broadcast_step(
     name: str,

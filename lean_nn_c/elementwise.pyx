@@ -1,4 +1,4 @@
-"""Elementwise kernels, by name: ``unary``, ``binary``, ``compare``, ``where``; as steps: chains, broadcasts, updates.
+"""Elementwise kernels: as steps (chains, broadcasts, updates), and by name, ``unary`` and ``binary``, for the engine's lane.
 
 The arithmetic is in ``elementwise_scalar.h``, one definition per operator. Here: look-up by dtype,
 broadcasting, threads. A kernel is called for arrays of a few elements millions of times, hence NumPy's
@@ -15,10 +15,11 @@ from libc.stdint cimport uint8_t
 
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
-    CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TEMPS, ChainOp, ChainPlan, chain_run, lnn_binary,
-    lnn_unary, lnn_where,
+    CHAIN, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp, ChainPlan, chain_run, chain_segment,
+    lnn_binary, lnn_unary, lnn_where,
 )
-from lean_nn_c.step cimport STEP_BAD_COUNT, STEP_DONE, make_step
+from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
+from lean_nn_c.step cimport STEP_BAD_COUNT, STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
 from lean_nn_c.threads cimport threads_for
 
 cnp.import_array()
@@ -62,6 +63,8 @@ cdef enum:
     RMSPROP = 3
     ADAGRAD = 4
     UPDATE_COST = 8     # of an update's element, in additions
+    TOTAL_LINE = 512    # cells of a chain that are summed at a time
+    TOTAL_LINES = 16    # CHAIN_TASK / TOTAL_LINE
 
 cdef int check(cnp.ndarray x, cnp.ndarray out, int out_type) except -1:
     """Refuse what would read or write out of bounds; the backend never passes it."""
@@ -113,80 +116,50 @@ def _unary(int index):
     return kernel
 
 
-cdef void operand(Job* job, int k, cnp.ndarray x, Py_ssize_t item):
-    job.src[k] = <const char*>cnp.PyArray_DATA(x)
-    job.src_item[k] = item
-    job.shape[k] = cnp.PyArray_DIMS(x)
-    job.ndim[k] = cnp.PyArray_NDIM(x)
+cdef void pair_blocks(lnn_binary f, const char* a, const char* b, char* y, Py_ssize_t item, Py_ssize_t n, int a_step, int b_step,
+                      int threads, double p0, double p1) noexcept nogil:
+    cdef Py_ssize_t block, at, blocks = (n + BLOCK - 1) // BLOCK
+    if threads == 1:
+        for block in range(blocks):
+            at = block * BLOCK * item
+            f(a + at * a_step, b + at * b_step, y + at, min(BLOCK, n - block * BLOCK), a_step, b_step, p0, p1)
+        return
+    for block in prange(blocks, num_threads=threads, schedule="static"):
+        f(a + block * BLOCK * item * a_step, b + block * BLOCK * item * b_step, y + block * BLOCK * item,
+          min(BLOCK, n - block * BLOCK), a_step, b_step, p0, p1)
 
 
-cdef int launch(Job* job, cnp.ndarray out, Py_ssize_t out_item, int cost) except -1:
-    """The general case: plan the broadcast, then run it."""
-    cdef Py_ssize_t work = cnp.PyArray_SIZE(out) * cost
-    job.dst = <char*>cnp.PyArray_DATA(out)
-    job.dst_item = out_item
-    plan_job(job, cnp.PyArray_NDIM(out), cnp.PyArray_DIMS(out))
-    if work < KEEP_GIL:
-        run_job(job, 1)
-        return 0
-    with nogil:
-        run_job(job, threads_for(work))
-    return 0
-
-
-def _pair(int index, bint compares):
-    cdef const lnn_binary_entry* entry = &lnn_compare_table[index] if compares else &lnn_binary_table[index]
-    cdef lnn_binary f32 = entry.f32
-    cdef lnn_binary f64 = entry.f64
-    cdef int cost = entry.cost
+def _binary(int index):
+    cdef lnn_binary f32 = lnn_binary_table[index].f32
+    cdef lnn_binary f64 = lnn_binary_table[index].f64
+    cdef int cost = lnn_binary_table[index].cost
 
     def kernel(cnp.ndarray a not None, cnp.ndarray b not None, cnp.ndarray out not None,
                double p0=0.0, double p1=0.0):
-        cdef Job job
         cdef int a_step, b_step, type_num = cnp.PyArray_TYPE(a)
         cdef Py_ssize_t item = 4 if type_num == cnp.NPY_FLOAT32 else 8
         cdef Py_ssize_t n = cnp.PyArray_SIZE(out)
-        job.pair = f32 if type_num == cnp.NPY_FLOAT32 else f64
+        cdef const char* one = <const char*>cnp.PyArray_DATA(a)
+        cdef const char* other = <const char*>cnp.PyArray_DATA(b)
+        cdef char* dst = <char*>cnp.PyArray_DATA(out)
+        cdef lnn_binary f = f32 if type_num == cnp.NPY_FLOAT32 else f64
         if type_num != cnp.NPY_FLOAT32 and type_num != cnp.NPY_FLOAT64:
             wrong_type(a)
         if cnp.PyArray_TYPE(b) != type_num:
             raise TypeError(f"elementwise kernel: operands must have one dtype; got {a.dtype} and {b.dtype}")
-        check(a, out, cnp.NPY_BOOL if compares else type_num)
-        check(b, out, cnp.PyArray_TYPE(out))
-        # the plain cases of small arrays skip the planning
+        check(a, out, type_num)
+        check(b, out, type_num)
+        a_step, b_step = PyArray_SAMESHAPE(a, out), PyArray_SAMESHAPE(b, out)
+        if not ((a_step or cnp.PyArray_NDIM(a) == 0) and (b_step or cnp.PyArray_NDIM(b) == 0)):
+            raise ValueError(f"elementwise kernel: operands have out's shape or none; got {(<object>a).shape} and "
+                             f"{(<object>b).shape} for {(<object>out).shape}; use broadcast_step")
         if n * cost < KEEP_GIL and n <= BLOCK:
-            a_step, b_step = PyArray_SAMESHAPE(a, out), PyArray_SAMESHAPE(b, out)
-            if (a_step or cnp.PyArray_NDIM(a) == 0) and (b_step or cnp.PyArray_NDIM(b) == 0) and (a_step or b_step):
-                job.pair(cnp.PyArray_DATA(a), cnp.PyArray_DATA(b), cnp.PyArray_DATA(out), n, a_step, b_step, p0, p1)
-                return
-        job.operands = 2
-        job.p0 = p0
-        job.p1 = p1
-        operand(&job, 0, a, item)
-        operand(&job, 1, b, item)
-        launch(&job, out, 1 if compares else item, cost)
+            f(one, other, dst, n, a_step, b_step, p0, p1)
+            return
+        with nogil:
+            pair_blocks(f, one, other, dst, item, n, a_step, b_step, threads_for(n * cost), p0, p1)
 
     return kernel
-
-
-def where(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b not None, cnp.ndarray out not None):
-    """out = a where condition, else b; the three broadcast to out's shape."""
-    cdef Job job
-    cdef int type_num = cnp.PyArray_TYPE(a)
-    cdef Py_ssize_t item = 4 if type_num == cnp.NPY_FLOAT32 else 8
-    if type_num != cnp.NPY_FLOAT32 and type_num != cnp.NPY_FLOAT64:
-        wrong_type(a)
-    if cnp.PyArray_TYPE(b) != type_num or cnp.PyArray_TYPE(condition) != cnp.NPY_BOOL:
-        raise TypeError(f"where kernel: needs bool and two arrays of one dtype; got {condition.dtype}, {a.dtype}, {b.dtype}")
-    check(a, out, type_num)
-    check(b, out, type_num)
-    check(condition, out, type_num)
-    job.choose = lnn_where_loop_f32 if type_num == cnp.NPY_FLOAT32 else lnn_where_loop_f64
-    job.operands = 3
-    operand(&job, 0, condition, 1)
-    operand(&job, 1, a, item)
-    operand(&job, 2, b, item)
-    launch(&job, out, item, 1)
 
 
 # ---------------------------------------------------------------------------------------------- updates
@@ -338,17 +311,8 @@ cdef int run_chain(const void* plan, char** arrays) noexcept nogil:
     return 0
 
 
-def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bint wide, int outputs=1):
-    """Elementwise operations on `cells` cells as one step.
-
-    Parameters
-    ----------
-    inputs : (inner, count) per input, see _chain.pxd; (0, 0) where it has the output's shape
-    ops : (name, places read, place written, p0, p1) per operation, in order; outputs begin at CHAIN_OUT
-    items : bytes of a cell of every place
-    wide : float64 (else float32)
-    """
-    cdef ChainPlan p
+cdef tuple read_chain(ChainPlan* p, Py_ssize_t cells, list inputs, list ops, list items, bint wide, int outputs):
+    """Fill in the plan; returns the bytes of inputs and outputs."""
     cdef int i, k, readable = CHAIN_OUT     # places below are inputs and temporaries, and outputs that have been written
     if len(inputs) > CHAIN_INPUTS or len(ops) > CHAIN_OPS or len(items) != CHAIN_PLACES or not 1 <= outputs <= CHAIN_OUTPUTS:
         raise ValueError(f"chain: at most {CHAIN_INPUTS} inputs and {CHAIN_OPS} operations; got {len(inputs)} and {len(ops)}")
@@ -375,7 +339,88 @@ def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bi
                 raise ValueError(f"chain: places are inputs and temporaries; got {sources}")
         if p.op[i].dst == readable:
             readable += 1
-    return make_step(name, run_chain, &p, sizeof(p), tuple(sizes), outputs)
+    return tuple(sizes)
+
+
+def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bint wide, int outputs=1):
+    """Elementwise operations on `cells` cells as one step.
+
+    Parameters
+    ----------
+    inputs : (inner, count) per input, see _chain.pxd; (0, 0) where it has the output's shape
+    ops : (name, places read, place written, p0, p1) per operation, in order; outputs begin at CHAIN_OUT
+    items : bytes of a cell of every place
+    wide : float64 (else float32)
+    """
+    cdef ChainPlan p
+    return make_step(name, run_chain, &p, sizeof(p), read_chain(&p, cells, inputs, ops, items, wide, outputs), outputs)
+
+
+# ------------------------------------------------------------------------------------- the sum of a chain
+#
+# Its output is summed and not written: TOTAL_LINE cells at a time, then the lines of a task, then the tasks, each in the order
+# of lines.h. Inputs have the output's shape.
+
+
+cdef struct TotalPlan:
+    double count                # what the sum is divided by
+    bint wide
+    ChainPlan chain
+
+
+cdef void total_task(const TotalPlan* p, char** arrays, Py_ssize_t task, char* sums) noexcept nogil:
+    cdef const ChainPlan* c = &p.chain
+    cdef char temps[CHAIN_TEMPS * CHAIN * 8]
+    cdef char line[TOTAL_LINE * 8]
+    cdef char lines[TOTAL_LINES * 8]
+    cdef char* at[CHAIN_INPUTS + 1]
+    cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), n
+    cdef int k, found = 0
+    at[c.inputs] = line
+    while first < stop:
+        n = min(stop - first, <Py_ssize_t>TOTAL_LINE)
+        for k in range(c.inputs):
+            at[k] = arrays[k] + first * c.item[k]
+        chain_segment(c, at, temps, NULL, NULL, 0, n)
+        if p.wide:
+            (<double*>lines)[found] = lnn_row_sum_f64(<const double*>line, n)
+        else:
+            (<float*>lines)[found] = lnn_row_sum_f32(<const float*>line, n)
+        found += 1
+        first += n
+    if p.wide:
+        (<double*>sums)[task] = lnn_row_sum_f64(<const double*>lines, found)
+    else:
+        (<float*>sums)[task] = lnn_row_sum_f32(<const float*>lines, found)
+
+
+cdef int run_total(const void* plan, char** arrays) noexcept nogil:
+    cdef const TotalPlan* p = <const TotalPlan*>plan
+    cdef Py_ssize_t i, tasks = (p.chain.cells + CHAIN_TASK - 1) // CHAIN_TASK
+    cdef int threads = threads_for(p.chain.cells * p.chain.cost)
+    cdef char* sums = <char*>take_scratch(max(tasks, <Py_ssize_t>1) * 8)
+    if sums == NULL:
+        return STEP_NO_MEMORY
+    if threads == 1:
+        for i in range(tasks):
+            total_task(p, arrays, i, sums)
+    else:
+        for i in prange(tasks, num_threads=threads, schedule="static"):
+            total_task(p, arrays, i, sums)
+    if p.wide:
+        (<double*>arrays[p.chain.inputs])[0] = lnn_row_sum_f64(<const double*>sums, tasks) / p.count
+    else:
+        (<float*>arrays[p.chain.inputs])[0] = <float>(lnn_row_sum_f32(<const float*>sums, tasks) / p.count)
+    give_scratch(sums)
+    return STEP_DONE
+
+
+def total_step(str name, Py_ssize_t cells, int inputs, list ops, list items, bint wide, double count):
+    """The sum of what a chain of `inputs` inputs would write, divided by `count`; the rest as in `chain_step`."""
+    cdef TotalPlan p
+    sizes = read_chain(&p.chain, cells, [(0, 0)] * inputs, ops, items, wide, 1)
+    p.count, p.wide = count, wide
+    return make_step(name, run_total, &p, sizeof(p), (*sizes[:-1], 8 if wide else 4), 1, None, True)
 
 
 # ------------------------------------------------------------------------------------------- broadcasts
@@ -423,24 +468,24 @@ CHAIN_LIMITS = (CHAIN_INPUTS, CHAIN_TEMPS, CHAIN_OPS)
 
 
 def _table():
-    unary, binary, compare, update = {}, {}, {}, {}
+    unary, binary, compare, update = {}, {}, [], {}
     cdef int i = 0
     while lnn_unary_table[i].name != NULL:
         unary[lnn_unary_table[i].name.decode("ascii")] = _unary(i)
         i += 1
     i = 0
     while lnn_binary_table[i].name != NULL:
-        binary[lnn_binary_table[i].name.decode("ascii")] = _pair(i, False)
+        binary[lnn_binary_table[i].name.decode("ascii")] = _binary(i)
         i += 1
     i = 0
     while lnn_compare_table[i].name != NULL:
-        compare[lnn_compare_table[i].name.decode("ascii")] = _pair(i, True)
+        compare.append(lnn_compare_table[i].name.decode("ascii"))
         i += 1
     i = 0
     while lnn_update_table[i].name != NULL:
         update[lnn_update_table[i].name.decode("ascii")] = lnn_update_table[i].slots
         i += 1
-    return unary, binary, compare, update
+    return unary, binary, tuple(compare), update
 
 
 unary, binary, compare, update = _table()

@@ -51,6 +51,8 @@ U(softplus) {
     return z > q ? x : (pos + T(lnn_vlog1p)(T(lnn_vexp_down)(-M(fabs)(z)))) / p;
 }
 U(clip) { real low = x < p ? p : x; return low > q ? q : low; }
+/* x²/2 up to p, then a line */
+U(huber) { real c = x < -p ? -p : x; c = c > p ? p : c; return c * (x - R(0.5) * c); }
 U(hardsigmoid) { real s = x + R(3); s = s < 0 ? R(0) : s; return (s > 6 ? R(6) : s) / R(6); }
 U(hardswish) { real s = x + R(3); s = s < 0 ? R(0) : s; return x * (s > 6 ? R(6) : s) / R(6); }
 

@@ -33,11 +33,11 @@ def repetition(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, int] 
     if shape == out:
         return 0, 0
     own = (1,) * (len(out) - len(shape)) + shape
-    if prod(out) == 0:
-        return None
     held = [axis for axis, n in enumerate(own) if n != 1]
     if not held:
         return 1, 1
+    if prod(out) == 0:
+        return None
     first, last = held[0], held[-1]
     if own[first : last + 1] != out[first : last + 1]:
         return None
@@ -75,11 +75,20 @@ def chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Op], items:
     bytes_of[OUT] = out.dtype.itemsize
     for place, n in items.items():
         bytes_of[place] = n
-    steps = []
-    for op, sources, place, numbers in ops:
-        p0, p1 = (*numbers, 0.0, 0.0)[:2]
-        steps.append((op, sources, place, p0, p1))
-    return kernels.chain_step(name, prod(out.shape), pairs, steps, bytes_of, size == 8, outputs)
+    return kernels.chain_step(name, prod(out.shape), pairs, [_written(op) for op in ops], bytes_of, size == 8, outputs)
+
+
+def _written(op: Op) -> tuple[str, tuple[int, ...], int, float, float]:
+    """As the kernels take it: two numbers, whether it has them or not."""
+    p0, p1 = (*op[3], 0.0, 0.0)[:2]
+    return *op[:3], p0, p1
+
+
+def total(name: str, avals: Sequence[Aval], ops: Sequence[Op], count: float) -> Step:
+    """The sum of what `ops` make of inputs of one shape, divided by `count`, as one step that writes nothing else."""
+    size = _float_of(name, avals)
+    steps = [_written(op) for op in ops]
+    return kernels.total_step(name, prod(avals[0].shape), len(avals), steps, [size] * (TANGENT + 1), size == 8, count)
 
 
 class Written(NamedTuple):

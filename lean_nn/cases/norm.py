@@ -159,4 +159,30 @@ CROSS_ENTROPY = [
     )
 ]  # fmt: skip
 
-CASES = [*STANDARD, *NORMALIZE, *DROPOUT, *LOOK_UPS, *CROSS_ENTROPY]
+
+
+def _pairs(shape: tuple[int, ...], weights: tuple[int, ...] | None) -> Make:
+    """Weights, if any, then predictions and targets, some of them alike."""
+
+    def make(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Array, ...]:
+        x, t = normal(rng, dtype, *shape), normal(rng, dtype, *shape)
+        return (x, t) if weights is None else (normal(rng, dtype, *weights), x, t)
+
+    return make
+
+
+PAIRS = [
+    case
+    for kind in ("square", "abs", "huber", "logistic")
+    for label, shape in (("table", (3, 5)), ("one", ()), ("long", (700,)), ("empty", (0, 3)))
+    for reduction in ("none", "sum", "mean")
+    if label != "empty" or reduction != "mean"  # of nothing it is 0 / 0
+    for params in ({"kind": kind, "delta": 0.75 if kind == "huber" else 0.0},)
+    for case in (
+        Case(f"{label} {kind} {reduction}", "pair_loss", _pairs(shape, None), {**params, "reduction": reduction}),
+        Case(f"{label} {kind} {reduction}", "pair_loss_slope", _pairs(shape, shape if reduction == "none" else ()), params),
+    )
+    if label != "long" or reduction == "mean"
+]
+
+CASES = [*STANDARD, *NORMALIZE, *DROPOUT, *LOOK_UPS, *CROSS_ENTROPY, *PAIRS]

@@ -111,7 +111,7 @@ def _basic(x: Any, keys: list[Any]) -> Any:
         axis += 1
     if tuple(size) != x.shape or any(s != 1 for s in step):
         x = ops.slice(x, start=tuple(start), size=tuple(size), step=tuple(step))
-    return ops.reshape(x, shape=tuple(shape))
+    return x if tuple(shape) == tuple(size) == x.shape else ops.reshape(x, shape=tuple(shape))
 
 
 def _advanced(x: Any, keys: list[Any]) -> Any:

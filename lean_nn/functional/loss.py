@@ -12,10 +12,10 @@ import numpy as np
 
 from lean_nn.convert import as_tensor
 from lean_nn.ops import activation, broadcast
-from lean_nn.ops.elementwise import abs as absolute
-from lean_nn.ops.elementwise import add, clip, div, mul, neg, sub
+from lean_nn.ops.elementwise import add, div, mul, neg, sub
 from lean_nn.ops.loss import counted, pick
 from lean_nn.ops.loss import cross_entropy as cross_entropy_of
+from lean_nn.ops.pair_loss import pair_loss
 from lean_nn.ops.reduce import log_softmax
 from lean_nn.ops.shape import reshape
 
@@ -63,8 +63,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     2.5
     """
     x, t = _pair("mse_loss", input, target, reduction)
-    d = sub(x, t)
-    return _reduce(mul(d, d), reduction)
+    return pair_loss(x, t, kind="square", delta=0.0, reduction=reduction)
 
 
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
@@ -78,13 +77,7 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     3.0
     """
     x, t = _pair("l1_loss", input, target, reduction)
-    return _reduce(absolute(sub(x, t)), reduction)
-
-
-def _huber(d: Tensor, delta: float) -> Tensor:
-    """``c·(d − c/2)`` with c = d clipped to ±delta: d²/2 inside, delta·(|d| − delta/2) outside."""
-    c = clip(d, low=-delta, high=delta)
-    return mul(c, sub(d, mul(c, 0.5)))
+    return pair_loss(x, t, kind="abs", delta=0.0, reduction=reduction)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
@@ -100,7 +93,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if not delta > 0:
         raise ValueError(f"huber_loss: delta is positive; got {delta}; pass a positive number")
     x, t = _pair("huber_loss", input, target, reduction)
-    return _reduce(_huber(sub(x, t), float(delta)), reduction)
+    return pair_loss(x, t, kind="huber", delta=float(delta), reduction=reduction)
 
 
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
@@ -118,7 +111,8 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
     if beta == 0:
         return l1_loss(input, target, reduction)
     x, t = _pair("smooth_l1_loss", input, target, reduction)
-    return _reduce(div(_huber(sub(x, t), float(beta)), float(beta)), reduction)
+    values = pair_loss(x, t, kind="huber", delta=float(beta), reduction=reduction)
+    return values if beta == 1 else div(values, float(beta))
 
 
 def binary_cross_entropy_with_logits(
@@ -134,6 +128,8 @@ def binary_cross_entropy_with_logits(
     array([0.69314718, 0.        ])
     """
     x, t = _pair("binary_cross_entropy_with_logits", input, target, reduction)
+    if weight is None and pos_weight is None:
+        return pair_loss(x, t, kind="logistic", delta=0.0, reduction=reduction)
     tail = activation.softplus(neg(x), beta=1.0, threshold=math.inf)
     if pos_weight is not None:
         tail = mul(tail, add(mul(sub(pos_weight, 1.0), t), 1.0))

@@ -27,21 +27,20 @@ def _affine(
     op: str, x: Tensor, weight: Any, bias: Any, own: tuple[int, ...], shape: tuple[int, ...], axes: tuple[int, ...], eps: float
 ) -> Tensor:
     """x standardised over `axes`, times weight, plus bias, both of shape `own`, seen as `shape`."""
-    for name, value in (("weight", weight), ("bias", bias)):
-        _check_features(op, name, value, own)
+    _check_features(op, "weight", weight, own)
+    _check_features(op, "bias", bias, own)
     if weight is None and bias is None:
         return standardize(x, axes=axes, eps=eps)[0]
-    w, b = (_vector(op, value, start, x, shape) for value, start in ((weight, 1.0), (bias, 0.0)))
+    w, b = _vector(op, weight, 1.0, x, shape), _vector(op, bias, 0.0, x, shape)
     return normalize(x, w, b, axes=axes, eps=eps)[0]
 
 
 def _check_features(op: str, name: str, value: Any, own: tuple[int, ...]) -> None:
-    if value is not None and tuple(np.shape(_data(value))) != own:
-        raise ValueError(f"{op}: {name} has shape {own}; got {np.shape(_data(value))}; give one number per feature")
-
-
-def _data(value: Any) -> Any:
-    return value.data if isinstance(value, engine.Box) else value
+    if value is None:
+        return
+    shape = value.data.shape if isinstance(value, engine.Box) else np.shape(value)
+    if shape != own:
+        raise ValueError(f"{op}: {name} has shape {own}; got {shape}; give one number per feature")
 
 
 def _channels(op: str, x: Tensor) -> int:
@@ -96,11 +95,11 @@ def batch_norm(
     x = as_tensor(x, op="batch_norm")
     channels = _channels("batch_norm", x)
     shape = (1, channels, *(1,) * (x.ndim - 2))
-    for name, value in (("weight", weight), ("bias", bias)):
-        _check_features("batch_norm", name, value, (channels,))
+    _check_features("batch_norm", "weight", weight, (channels,))
+    _check_features("batch_norm", "bias", bias, (channels,))
     if not training:
         return _by_running(x, running_mean, running_var, weight, bias, shape, eps)
-    w, b = (_vector("batch_norm", value, start, x, shape) for value, start in ((weight, 1.0), (bias, 0.0)))
+    w, b = _vector("batch_norm", weight, 1.0, x, shape), _vector("batch_norm", bias, 0.0, x, shape)
     return _by_batch(x, w, b, running_mean, running_var, momentum, eps)
 
 
@@ -109,7 +108,7 @@ def _vector(op: str, value: Any, default: float, x: Tensor, shape: tuple[int, ..
     if value is None:
         return filled(shape, default, x)
     value = as_tensor(value, op=op)
-    return value if value.shape == shape else reshape(value, shape=shape)
+    return value if value.data.shape == shape else reshape(value, shape=shape)
 
 
 def _by_batch(
@@ -161,10 +160,11 @@ def layer_norm(
     """
     x = as_tensor(x, op="layer_norm")
     own = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not own or x.shape[-len(own) :] != own:
-        raise ValueError(f"layer_norm: the last axes have normalized_shape {own}; got shape {x.shape}; name its last sizes")
-    first = x.ndim - len(own)
-    return _affine("layer_norm", x, weight, bias, own, (1,) * first + own, tuple(range(first, x.ndim)), float(eps))
+    shape = x.data.shape
+    first = len(shape) - len(own)
+    if not own or shape[first:] != own or first < 0:
+        raise ValueError(f"layer_norm: the last axes have normalized_shape {own}; got shape {shape}; name its last sizes")
+    return _affine("layer_norm", x, weight, bias, own, (1,) * first + own, tuple(range(first, len(shape))), float(eps))
 
 
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:

@@ -126,8 +126,11 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     parts = _tensors_of("stack", tensors)
     if len({part.shape for part in parts}) > 1:
         raise ValueError(f"stack: Tensors of one shape; got {sorted({p.shape for p in parts})}; reshape or pad them")
-    axis = axis_of("stack", dim, parts[0].ndim + 1)
-    return ops.concat(*[ops.reshape(p, shape=(*p.shape[:axis], 1, *p.shape[axis:])) for p in parts], axis=axis)
+    shape = parts[0].shape
+    axis = axis_of("stack", dim, len(shape) + 1)
+    if axis == len(shape):
+        return ops.concat(*[ops.reshape(p, shape=(*shape, 1)) for p in parts], axis=axis)
+    return ops.reshape(ops.concat(*parts, axis=axis), shape=(*shape[:axis], len(parts), *shape[axis:]))
 
 
 def _cut(x: Any, axis: int, start: int, size: int) -> Any:

@@ -9,7 +9,8 @@
 ``normalize``    the same with a factor and a term, fused: batch normalisation
 ``dropout``      seeded
 ``linear``       matmul
-``loss``         look-ups that skip an ignored index
+``loss``         look-ups that skip an ignored index; cross entropy
+``pair_loss``    losses of a prediction and a target of one shape
 ``conv``         conv, conv_input, conv_weight; unfold and fold
 ``pool``         max, average and their transposes; ``smooth_pool`` the smooth maximum
 ``shape``        reshape, transpose, slice, pad, concat, flip
@@ -27,7 +28,7 @@ from lean_nn.primitive import Primitive, registry
 
 # In the order in which programs are likely to need them.
 FAMILIES = ("elementwise", "shape", "conv", "linear", "pool", "activation", "broadcast", "reduce", "normalize", "norm",
-            "indexing", "identity", "dropout", "loss", "smooth_pool", "optim")  # fmt: skip
+            "indexing", "identity", "dropout", "loss", "pair_loss", "smooth_pool", "optim")  # fmt: skip
 
 
 def find(name: str) -> Primitive | None:

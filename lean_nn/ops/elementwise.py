@@ -40,17 +40,12 @@ def unary(
     name: str, rule: Any, accuracy: Any, *, from_output: bool = False, numbers: tuple[str, ...] = ()
 ) -> Primitive:
     """A record for a function of one number; `rule(t, y, x, **numbers)` is its slope times t, for both modes."""
-    kernel = kernels.unary[name]
-
     def abstract(x: Aval, **params: Any) -> Aval:
         check_float(name, x)
         return x
 
-    def cpu(x: Any, *, out: Any, **params: Any) -> None:
-        kernel(x, out, *[params[number] for number in numbers])
-
     return primitive(
-        name, abstract=abstract, spec=meaning(name), cpu=cpu, lane=None if numbers else kernel,
+        name, abstract=abstract, spec=meaning(name), lane=None if numbers else kernels.unary[name],
         jvp=(rule,), vjp=(rule,), differentiable_out=(rule is not NONDIFF,), saves_output=from_output,
         accuracy=accuracy, pointwise=numbers, step=step_of(name, numbers),
     )  # fmt: skip
@@ -68,13 +63,8 @@ def binary(
     name: str, accuracy: Any, *, jvp: Any = None, vjp: Any, linear: tuple[int, ...] = (),
     numbers: tuple[str, ...] = (),
 ) -> Primitive:  # fmt: skip
-    kernel = kernels.binary[name]
-
-    def cpu(a: Any, b: Any, *, out: Any, **params: Any) -> None:
-        kernel(a, b, out, *[params[number] for number in numbers])
-
     return primitive(
-        name, abstract=_pair_abstract(name), spec=meaning(name), cpu=cpu, lane=None if numbers else kernel,
+        name, abstract=_pair_abstract(name), spec=meaning(name), lane=None if numbers else kernels.binary[name],
         linear=linear, jvp=jvp, vjp=vjp, accuracy=accuracy, pointwise=numbers,
         step=step_of(name, numbers),
     )  # fmt: skip
@@ -222,14 +212,9 @@ minimum: Primitive = binary("minimum", Exact(), jvp=_rules[0], vjp=_rules[1])
 
 
 def _comparison(name: str) -> Primitive:
-    kernel = kernels.compare[name]
     shaped = _pair_abstract(name)
-
-    def cpu(a: Any, b: Any, *, out: Any) -> None:
-        kernel(a, b, out)
-
     return primitive(
-        name, abstract=lambda a, b: Aval(shaped(a, b).shape, BOOL), spec=meaning(name), cpu=cpu,
+        name, abstract=lambda a, b: Aval(shaped(a, b).shape, BOOL), spec=meaning(name),
         jvp=(NONDIFF, NONDIFF), vjp=(NONDIFF, NONDIFF), differentiable_out=(False,), accuracy=Exact(),
         pointwise=(), step=step_of(name),
     )  # fmt: skip
@@ -250,15 +235,10 @@ def _where_abstract(c: Aval, a: Aval, b: Aval) -> Aval:
     return Aval(broadcast_shape("where", c.shape, a.shape, b.shape), dtype)
 
 
-def _where_cpu(c: Any, a: Any, b: Any, *, out: Any) -> None:
-    kernels.where(c, a, b, out)
-
-
 where: Primitive = primitive(
     "where",
     abstract=_where_abstract,
     spec=meaning("where"),
-    cpu=_where_cpu,
     jvp=(
         NONDIFF,
         lambda t, y, c, a, b: where(c, _stretched(t, b), 0.0),

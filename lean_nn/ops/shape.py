@@ -11,8 +11,8 @@ pad (with zeros)          slice
 flip                      flip
 ========================  ==========================================
 
-A slice is ``start``, ``size`` and ``step`` per axis: the cells ``start + i·step``, i < size. Data is copied by
-NumPy, which does that as well as anyone; reshape shares it.
+A slice is ``start``, ``size`` and ``step`` per axis: the cells ``start + i·step``, i < size. `lean_nn.backend.cpu_move` says how
+data is copied; reshape shares it.
 """
 
 from __future__ import annotations

@@ -63,18 +63,14 @@ def test_check_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def _broken(name: str, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     prim = get(name)
-    fields = ("abstract", "spec", "cpu", "jvp", "vjp", "linear", "differentiable_out", "saves_output", "accuracy")
+    fields = ("abstract", "spec", "jvp", "vjp", "linear", "differentiable_out", "saves_output", "accuracy")
     values = {field: getattr(prim, field) for field in fields}
     monkeypatch.setitem(registry, name, Primitive(name, **{**values, **changes}))
 
 
 def test_a_wrong_kernel_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    right = get("exp").cpu
-    assert right is not None
-
     def wrong(x: Any, *, out: Any) -> None:
-        right(x, out=out)
-        out *= 1 + 1e-5
+        out[...] = np.exp(x) * (1 + 1e-5)
 
     _broken("exp", monkeypatch, cpu=wrong)
     assert cli.main(["check", "--filter", "^exp$"]) == 1
@@ -95,11 +91,10 @@ def test_a_kernel_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_one_wrong_bit_of_an_exact_operator_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = get("neg").cpu
-    assert right is not None and isinstance(get("neg").accuracy, Exact)
+    assert isinstance(get("neg").accuracy, Exact)
 
     def wrong(x: Any, *, out: Any) -> None:
-        right(x, out=out)
+        out[...] = -x
         out.reshape(-1)[-1:] = np.nextafter(out.reshape(-1)[-1:], np.inf)
 
     _broken("neg", monkeypatch, cpu=wrong)

@@ -49,6 +49,7 @@ UNARY = {
     "hardsigmoid": (lambda x: np.clip(x + 3, 0, 6) / 6, (), None),
     "hardswish": (lambda x: x * np.clip(x + 3, 0, 6) / 6, (), None),
     "clip": (lambda x: np.clip(x, -0.5, 1.5), (-0.5, 1.5), 0),
+    "huber": (lambda x: np.where(np.abs(x) > 0.75, 0.75 * (np.abs(x) - 0.375), x * x / 2), (0.75,), 3),
 }
 BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
@@ -97,6 +98,14 @@ def test_every_kernel_is_tested():
     assert set(elementwise.compare) == set(COMPARE)
 
 
+def stepped(name, arrays, out, *params):
+    """The kernel on operands that broadcast in any way."""
+    items = tuple(array.itemsize for array in (*arrays, out))
+    p0, p1 = (*params, 0.0, 0.0)[:2]
+    shapes = tuple(array.shape for array in arrays)
+    elementwise.broadcast_step(name, shapes, out.shape, items, p0, p1, arrays[-1].dtype == np.float64)(*arrays, out)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary_values(name, dtype):
@@ -143,7 +152,7 @@ def test_binary_broadcasts(shapes, dtype, name):
     a, b = values(first, dtype, 1), values(second, dtype, 3)
     out = np.empty(result, dtype)
     params = (0.25, 1.0) if name.endswith("gate") else ()
-    elementwise.binary[name](a, b, out, *params)
+    stepped(name, (a, b), out, *params)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out, BINARY[name](*np.broadcast_arrays(a, b)))
 
@@ -157,12 +166,12 @@ def test_where_and_compare_broadcast(shapes, dtype):
     condition, a, b = values(zeroth, dtype, 1) > 0, values(first, dtype, 3), values(second, dtype, 5)
     condition = np.asarray(condition)
     out = np.empty(result, dtype)
-    elementwise.where(condition, a, b, out)
+    stepped("where", (condition, a, b), out)
     np.testing.assert_array_equal(out, np.where(condition, a, b))
     pair = np.broadcast_shapes(first, second)
     flags = np.empty(pair, bool)
     for name, define in COMPARE.items():
-        elementwise.compare[name](a, b, flags)
+        stepped(name, (a, b), flags)
         np.testing.assert_array_equal(flags, define(a, b))
 
 
@@ -188,10 +197,14 @@ def test_large_arrays_and_threads(shape, other):
         for count in (1, 2, 3, 8):
             threads.set_num_threads(count)
             product, wave, choice = (np.empty(s, np.float32) for s in (size, shape, size))
-            elementwise.binary["mul"](a, b, product)
+            stepped("mul", (a, b), product)
             elementwise.unary["tanh"](a, wave)
-            elementwise.where(np.asarray(a > 0), a, b, choice)
+            stepped("where", (np.asarray(a > 0), a, b), choice)
             results.append((product, wave, choice))
+            if shape == other or () in (shape, other):
+                elementwise.binary["mul"](a, b, wave if shape else product)
+                np.testing.assert_array_equal(wave if shape else product, a * b)
+                elementwise.unary["tanh"](a, wave)
     finally:
         threads.set_num_threads(before)
     np.testing.assert_array_equal(results[0][0], a * b)
@@ -227,11 +240,11 @@ def test_refusals():
     with pytest.raises(ValueError, match="C-contiguous"):
         elementwise.unary["exp"](x.T, np.zeros((3, 2)))
     with pytest.raises(ValueError, match="an operand has 3 on axis 1, out has 4"):
-        elementwise.binary["add"](x, x, np.zeros((2, 4)))
+        stepped("add", (x, x), np.zeros((2, 4)))
     with pytest.raises(ValueError, match="fewer axes"):
-        elementwise.binary["add"](x, x, np.zeros(6))
-    with pytest.raises(TypeError, match="needs bool"):
-        elementwise.where(x, x, x, x.copy())
+        stepped("add", (x, x), np.zeros(6))
+    with pytest.raises(ValueError, match="have out's shape or none"):
+        elementwise.binary["add"](x, x[0], x.copy())
     with pytest.raises(TypeError):
         elementwise.unary["exp"](None, x)
 

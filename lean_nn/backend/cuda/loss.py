@@ -1,4 +1,4 @@
-"""Cross entropy over classes given by index, and its slope, by CuPy's reductions (lean_nn/ops/loss.py tells what they are)."""
+"""Losses and their slopes by CuPy's own functions (lean_nn/ops/loss.py and lean_nn/ops/pair_loss.py tell what they are)."""
 
 from __future__ import annotations
 
@@ -49,4 +49,42 @@ def cross_entropy_transpose(
     out[...] = cp.where(cp.expand_dims(counts != 0, axis), slope, x.dtype.type(0))
 
 
-SLOTS = {"cross_entropy": cross_entropy, "cross_entropy_transpose": cross_entropy_transpose}
+# --- a prediction and a target ---
+
+
+def _within(x: Any, delta: float) -> Any:
+    return cp.minimum(cp.maximum(x, x.dtype.type(-delta)), x.dtype.type(delta))
+
+
+def pair_loss(x: Any, t: Any, *, out: Any, kind: str, delta: float, reduction: str) -> None:
+    one, d = x.dtype.type(1), x - t
+    if kind == "square":
+        values = d * d
+    elif kind == "abs":
+        values = cp.abs(d)
+    elif kind == "huber":
+        c = _within(d, delta)
+        values = c * (d - c * x.dtype.type(0.5))
+    else:
+        values = (one - t) * x + (cp.maximum(-x, x.dtype.type(0)) + cp.log1p(cp.exp(-cp.abs(x))))
+    if reduction != "none":
+        values = values.sum() / x.dtype.type(x.size if reduction == "mean" else 1)
+    out[...] = values
+
+
+def pair_loss_slope(g: Any, x: Any, t: Any, *, out: Any, kind: str, delta: float) -> None:
+    d = x - t
+    if kind == "abs":
+        d = cp.sign(d)
+    elif kind == "huber":
+        d = _within(d, delta)
+    elif kind == "logistic":
+        e, one = cp.exp(-cp.abs(x)), x.dtype.type(1)
+        d = cp.where(x < x.dtype.type(0), e, one) / (one + e) - t
+    out[...] = g * d
+
+
+SLOTS = {
+    "cross_entropy": cross_entropy, "cross_entropy_transpose": cross_entropy_transpose, "pair_loss": pair_loss,
+    "pair_loss_slope": pair_loss_slope,
+}  # fmt: skip
