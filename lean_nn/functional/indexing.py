@@ -111,7 +111,9 @@ def _basic(x: Any, keys: list[Any]) -> Any:
         axis += 1
     if tuple(size) != x.shape or any(s != 1 for s in step):
         x = ops.slice(x, start=tuple(start), size=tuple(size), step=tuple(step))
-    return x if tuple(shape) == tuple(size) == x.shape else ops.reshape(x, shape=tuple(shape))
+        if shape == size:
+            return x
+    return ops.reshape(x, shape=tuple(shape))
 
 
 def _advanced(x: Any, keys: list[Any]) -> Any:

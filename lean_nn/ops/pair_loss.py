@@ -117,7 +117,7 @@ def _terms(x: Any, t: Any, kind: str, delta: float) -> tuple[Any, Any]:
 
 
 def _bound(u: float, x: Any, t: Any, *, kind: str, delta: float, reduction: str) -> Any:
-    """8·u·s, s = |ℓ|, 2·|c·d| for huber, |x| + |t·x| + softplus(−x) for logistic; reduced their sum and K·u·Σ|ℓ|, K a sum's roundings"""
+    """8·u·s, s = |ℓ|, huber 2·|c·d|, logistic |x| + |t·x| + softplus(−x); reduced Σ of that and K·u·Σ|ℓ|, K a sum's roundings"""
     values, sizes = _terms(x, t, kind, delta)
     own = 8 * u * sizes + np.finfo(np.float32).tiny
     if reduction == "none":

@@ -70,3 +70,15 @@ def test_all_floats(name):
     block = 1 << 24
     worst = max(worst_error(name, floats(i, i + block, 1), np.float64) for i in range(0, 1 << 32, block))
     assert worst <= FUNCTIONS[name][1]
+
+
+@pytest.mark.parametrize(("dtype", "wide"), [(np.float32, np.float64), (np.float64, np.longdouble)])
+def test_exp_of_what_is_not_positive(dtype, wide):
+    """vexp_down, by the slope of elu: 1.1 ulp."""
+    rng = np.random.default_rng(0)
+    lowest = np.log(np.finfo(dtype).tiny)
+    x = np.concatenate([rng.uniform(lowest, 0, 200_000), -(10.0 ** rng.uniform(-8, 1, 200_000))]).astype(dtype)
+    out = np.empty_like(x)
+    elementwise.binary["elu_gate"](np.ones_like(x), x, out, 1.0)
+    want = np.exp(x.astype(wide))
+    assert float((np.abs(out.astype(wide) - want) / np.spacing(want.astype(dtype)).astype(wide)).max()) <= 1.1
