@@ -4,7 +4,7 @@ The core knows tiles of m x m outputs that read (m + 2)^2 cells, filters of 3 x 
 more convolutions than those with 3 x 3 kernels are such sums, if channels and rows may be virtual. On one axis:
 
 - A kernel of more than three cells is cut into blocks of three; (block, channel) is a virtual channel, whose
-  source begins three cells later: 5 x 5 takes four blocks, 9 multiplications per output instead of 25. Cells that
+  source begins three cells later: 5 x 5 takes four blocks, 7.6 multiplications per output instead of 25. Cells that
   the last block lacks are zeros of the filter.
 - Dilation d: outputs p = d*j + b read cells of the same residue. Each b < d is an image of its own.
 - Stride s of conv: tap k = s*e + r reads cell s*(p + e) + r - pad. Each residue r < s is a virtual channel with taps e.
@@ -16,6 +16,14 @@ more convolutions than those with 3 x 3 kernels are such sums, if channels and r
 
 So the axis has `blocks` of `len` taps, a table of which tap of the kernel stands where (for each virtual row), and
 source cell  in_step*(j + i) + sub + shift[block],  result cell  out_step*j + sub + phase.
+
+Not every product is needed. At the point 0 a filter's value is its first cell, at oo its last: where a block lacks the
+cell, the products there are zero and left out. (A block of one tap has it in the middle and leaves out both.) And the
+outputs y_1 and y_2 of a tile do not depend on 0 and oo, nor y_0 to y_2 on oo: see A^T. So where a line ends with one or two
+outputs of a tile, the tile begins one cell earlier, where these are y_1 and y_2, and four points do, or five for three. Such
+tiles are units of their own: the image has up to four zones (inner tiles, those at the right, at the bottom, the corner), if
+that takes less than a single one, which fills its units better. 14 x 14 outputs with 5 x 5 kernels take 0.73 of the
+products.
 """
 
 from libc.stdint cimport int64_t
@@ -25,11 +33,22 @@ from lean_nn_c._simd cimport lnn_tail
 from lean_nn_c._winograd cimport LNN_WINO_VECTORS
 
 cdef enum:
+    ENOUGH_CHANNELS = 16        # in a row to leave out products of their own
     MAX_WIDTH = 32              # tiles of a unit, at most (64-byte vectors of floats)
     MAX_PITCH = 8 * 32 + 8      # cells of a row of patches
     MAX_BLOCKS = 6              # of one axis
     MAX_PHASES = 3
     MAX_TAPS = 54               # MAX_BLOCKS blocks of nine
+
+
+cdef struct Points:             # of one axis that are needed, low <= i < high
+    int low, high
+
+
+cdef struct Span:               # tiles of one axis that need the same points
+    int64_t tiles, start        # of one image; the first one's first output
+    int64_t lead                # outputs of a tile before the first that is wanted
+    Points points
 
 
 cdef struct Axis:
@@ -38,7 +57,13 @@ cdef struct Axis:
     int64_t tiles               # of one image
     int64_t in_step, out_step, subs, phases, blocks
     int64_t shift[MAX_BLOCKS]
+    Points points[MAX_BLOCKS]
     int tap[MAX_PHASES][MAX_TAPS]       # cell of the kernel, or -1; a block's after the other's
+
+
+cdef struct Zone:
+    int64_t unit, tiles         # its first unit; all its tiles
+    Span y, x
 
 
 cdef struct Plan:
@@ -52,8 +77,11 @@ cdef struct Plan:
     int64_t true_channels, true_rows    # of one group
     int64_t channels, rows      # virtual: (block, channel), summed over; (phase, row), produced
     int64_t in_cells, out_cells # of one channel
+    Zone zone[4]
+    int zones
     int64_t tiles, units
     int64_t width               # tiles of a unit
+    double work                 # products of a virtual channel and row, in units
     int64_t w_row, w_channel, w_y, w_z  # steps of the weight
     const lnn_tail* tail        # what follows every output's sum, or NULL
 
@@ -67,7 +95,8 @@ cdef struct Tiles:              # of one unit
     int count, vectors, runs
     Run run[MAX_WIDTH]
     int64_t cell[MAX_WIDTH]     # a tile's place in the row of patches
-    int64_t dest[MAX_WIDTH]     # and in the output (of row 0)
+    int64_t lead                # outputs of a tile, as lines of four, before the first that is wanted
+    int64_t dest[MAX_WIDTH]     # of that, in the output (of row 0)
     int64_t left_z[MAX_WIDTH]   # cells from there to the edge
     int64_t left_y[MAX_WIDTH]
     int64_t left_x[MAX_WIDTH]
@@ -76,9 +105,14 @@ cdef struct Tiles:              # of one unit
 # --- one axis ---
 
 
+cdef inline int64_t first_tap(const Axis* a, int64_t block, int64_t taps) noexcept nogil:
+    """Where a block begins, if its axis has so many taps: a lone one at the end stands in the middle of its block."""
+    return a.len * block - (1 if a.len == 3 and taps - a.len * block == 1 else 0)
+
+
 cdef inline bint forward_axis(Axis* a, const Geometry* g, int i) noexcept nogil:
     """Of conv and conv_weight. Returns whether the tables hold it."""
-    cdef int64_t ker = g.ker[i], s = g.stride[i], d = g.dil[i], r, block
+    cdef int64_t ker = g.ker[i], s = g.stride[i], d = g.dil[i], r, block, taps, first
     cdef int64_t residues = s if a.len > 1 else 1, gap = s if residues > 1 else d
     cdef int k
     if residues > 1 and d > 1:
@@ -87,12 +121,14 @@ cdef inline bint forward_axis(Axis* a, const Geometry* g, int i) noexcept nogil:
     a.out_step = a.subs = d if a.len > 1 and s == 1 else 1
     a.in_step = d if a.len > 1 and s == 1 else s
     for r in range(min(residues, ker)):
-        for block in range(ceil_div(ceil_div(ker - r, residues), a.len)):
+        taps = ceil_div(ker - r, residues)
+        for block in range(ceil_div(taps, a.len)):
             if a.blocks == MAX_BLOCKS:
                 return False
-            a.shift[a.blocks] = gap * a.len * block + r - g.pad[i]
+            first = first_tap(a, block, taps)
+            a.shift[a.blocks] = gap * first + r - g.pad[i]
             for k in range(a.len):
-                a.tap[0][a.blocks * a.len + k] = cell_of(residues * (a.len * block + k) + r, ker)
+                a.tap[0][a.blocks * a.len + k] = cell_of(residues * (first + k) + r, ker) if first + k >= a.len * block else -1
             a.blocks += 1
     return True
 
@@ -103,7 +139,7 @@ cdef inline int cell_of(int64_t k, int64_t ker) noexcept nogil:
 
 cdef inline bint transposed_axis(Axis* a, const Geometry* g, int i) noexcept nogil:
     """Of conv_input; with stride 1 a turned kernel, whose first cell reads y_bar[u + pad - d*(ker - 1)]."""
-    cdef int64_t ker = g.ker[i], s = g.stride[i], d = g.dil[i], low = 0, taps = ker, k, phase, first
+    cdef int64_t ker = g.ker[i], s = g.stride[i], d = g.dil[i], low = 0, taps = ker, k, phase, first, at, last
     if s > 1 and d > 1 or s > MAX_PHASES:
         return False
     a.in_size, a.out_size, a.phases = g.out[i], g.inp[i], s
@@ -117,16 +153,50 @@ cdef inline bint transposed_axis(Axis* a, const Geometry* g, int i) noexcept nog
     a.blocks = ceil_div(taps, a.len)
     if a.blocks > MAX_BLOCKS:
         return False
-    for k in range(a.blocks):
-        a.shift[k] = (low if s > 1 else g.pad[i] - d * (ker - 1)) + d * a.len * k
     for k in range(a.blocks * a.len):
+        first = first_tap(a, k // a.len, taps)
+        a.shift[k // a.len] = (low if s > 1 else g.pad[i] - d * (ker - 1)) + d * first
+        at = first + k % a.len
         for phase in range(s):
-            first = (phase + g.pad[i]) // s - low       # where tap r of this phase stands, before it those of larger e
-            a.tap[phase][k] = cell_of(s * (first - k) + (phase + g.pad[i]) % s if s > 1 else ker - 1 - k, ker)
+            last = (phase + g.pad[i]) // s - low        # where tap r of this phase stands, before it those of larger e
+            a.tap[phase][k] = cell_of(s * (last - at) + (phase + g.pad[i]) % s if s > 1 else ker - 1 - at, ker)
+            if at < k // a.len * a.len:
+                a.tap[phase][k] = -1
     return True
 
 
-cdef inline bint set_axis(Axis* a, const Geometry* g, int i, bint transposed, int64_t m, int64_t len) noexcept nogil:
+cdef inline void set_points(Axis* a, int points) noexcept nogil:
+    """Which points the filters of a block need, whatever the phase."""
+    cdef int64_t block, phase
+    for block in range(a.blocks):
+        a.points[block].low, a.points[block].high = 0, points
+        if a.len == 3:
+            a.points[block].low, a.points[block].high = 1, points - 1
+        for phase in range(a.phases if a.len == 3 else 0):
+            if a.tap[phase][3 * block] >= 0:
+                a.points[block].low = 0
+            if a.tap[phase][3 * block + 2] >= 0:
+                a.points[block].high = points
+
+
+cdef inline int set_spans(const Axis* a, int points, bint apart, Span* span) noexcept nogil:
+    """One span, or two if the tiles that hang over the edge shall be taken apart and there are others. Returns how many."""
+    cdef int64_t rest = ceil_div(a.out_size, a.out_step) % a.m
+    cdef Span* edge = &span[0 if a.tiles == 1 else 1]
+    span.tiles, span.start, span.lead, span.points.low, span.points.high = a.tiles, 0, 0, 0, points
+    if a.len != 3 or rest == 0 or not (apart or a.tiles == 1):
+        return 1
+    edge.lead = 1 if a.m == 4 and rest <= 2 else 0
+    edge.tiles, edge.start = 1, (a.tiles - 1) * a.m - edge.lead
+    edge.points.low, edge.points.high = <int>edge.lead, points - 1
+    if a.tiles == 1:
+        return 1
+    span.tiles = a.tiles - 1
+    return 2
+
+
+cdef inline bint set_axis(Axis* a, const Geometry* g, int i, bint transposed, int64_t m, int64_t len,
+                          int points) noexcept nogil:
     """Axis i of the geometry, or one cell if i < 0."""
     a.m, a.len = m, len
     if i < 0:
@@ -135,6 +205,7 @@ cdef inline bint set_axis(Axis* a, const Geometry* g, int i, bint transposed, in
         a.tap[0][0] = 0
     elif not (transposed_axis(a, g, i) if transposed else forward_axis(a, g, i)):
         return False
+    set_points(a, points)
     a.tiles = ceil_div(ceil_div(a.out_size, a.out_step), m)
     return True
 
@@ -149,11 +220,11 @@ cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int m, in
     if g.rank > 3 or p.line and m == 2:
         return False
     p.m, p.points, p.flip, p.n, p.groups, p.width = m, (m + 2) * (m + 2), transposed, g.n, g.groups, width
-    if not set_axis(&p.z, g, last - 2, transposed, 1, 1):
+    if not set_axis(&p.z, g, last - 2, transposed, 1, 1, 1):
         return False
-    if not set_axis(&p.y, g, last - 1, transposed, 1 if p.line else m, 1 if p.line else 3):
+    if not set_axis(&p.y, g, last - 1, transposed, 1 if p.line else m, 1 if p.line else 3, m + 2):
         return False
-    if not set_axis(&p.x, g, last, transposed, 13 if p.line else m, 9 if p.line else 3):
+    if not set_axis(&p.x, g, last, transposed, 13 if p.line else m, 9 if p.line else 3, m + 2):
         return False
     p.w_y = g.ker[last]
     p.w_z = g.ker[last] * g.ker[last - 1] if last > 0 else 1
@@ -167,8 +238,64 @@ cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int m, in
     p.plain = (g.taps == 9 and p.channels == p.true_channels and p.rows == p.true_rows
                and (p.line or g.ker[last - 1] == 3 == g.ker[last]))
     p.tiles = p.n * p.z.tiles * p.y.subs * p.x.subs * p.y.tiles * p.x.tiles
-    p.units = (p.tiles + width - 1) // width
+    choose_zones(p)
     return True
+
+
+cdef inline int64_t needed(const Axis* a, const Span* span, bint apart) noexcept nogil:
+    """Points of a span's tiles, summed over the blocks."""
+    cdef int64_t block, points = 0
+    for block in range(a.blocks):
+        points += (min(a.points[block].high, span.points.high) - max(a.points[block].low, span.points.low) if apart
+                   else span.points.high - span.points.low)
+    return points
+
+
+cdef inline double set_zones(Plan* p, bint apart_y, bint apart_x) noexcept nogil:
+    """The zones, their units and their work. Returns the cost of everything, by the measure of `saves` (winograd.pyx)."""
+    cdef Span y[2]
+    cdef Span x[2]
+    cdef int ys = set_spans(&p.y, p.m + 2, apart_y, y), xs = set_spans(&p.x, p.m + 2, apart_x, x), k
+    cdef Zone* zone
+    cdef int64_t units
+    cdef bint apart = p.true_channels >= ENOUGH_CHANNELS
+    p.zones, p.units, p.work = ys * xs, 0, 0
+    for k in range(p.zones):
+        zone = &p.zone[k]
+        zone.y, zone.x, zone.unit = y[k // xs], x[k % xs], p.units
+        zone.tiles = p.n * p.z.tiles * p.y.subs * p.x.subs * zone.y.tiles * zone.x.tiles
+        units = (zone.tiles + p.width - 1) // p.width
+        p.units += units
+        p.work += (<double>units * needed(&p.y, &zone.y, apart) * needed(&p.x, &zone.x, apart)
+                   / (p.y.blocks * p.x.blocks))
+    return p.work * p.channels * p.rows + <double>p.units * p.points * (18 * p.channels + 11 * p.rows)
+
+
+cdef inline void choose_zones(Plan* p) noexcept nogil:
+    cdef int k, best = 0
+    cdef double cost, least = set_zones(p, False, False)
+    for k in range(1, 4):
+        cost = set_zones(p, k & 1, k >> 1)
+        if cost < 0.97 * least:
+            best, least = k, cost
+    set_zones(p, best & 1, best >> 1)
+
+
+cdef inline const Zone* zone_of(const Plan* p, int64_t unit) noexcept nogil:
+    cdef int k = p.zones - 1
+    while k > 0 and unit < p.zone[k].unit:
+        k -= 1
+    return &p.zone[k]
+
+
+cdef inline int64_t units_left(const Plan* p, const Zone* zone, int64_t unit) noexcept nogil:
+    """From this one to the end of its zone."""
+    return zone.unit + (zone.tiles + p.width - 1) // p.width - unit
+
+
+cdef inline int64_t tiles_of(const Plan* p, const Zone* zone, int64_t unit, int64_t units) noexcept nogil:
+    """Tiles of some units of a zone: the last one may not be full."""
+    return min(units * p.width, zone.tiles - (unit - zone.unit) * p.width)
 
 
 cdef inline void filter_cells(const Plan* p, int64_t phase, int64_t block, int64_t* cell) noexcept nogil:
@@ -187,7 +314,7 @@ cdef inline void filter_cells(const Plan* p, int64_t phase, int64_t block, int64
                 cell[3 * i + j] = z * p.w_z + y[i] * p.w_y + x[j]
 
 
-# --- tiles, numbered by (sample, z, residues y, x, tile y, x) ---
+# --- tiles of a zone, numbered by (sample, z, residues y, x, tile y, x) ---
 
 
 cdef inline int64_t patch_pitch(const Plan* p) noexcept nogil:
@@ -195,39 +322,48 @@ cdef inline int64_t patch_pitch(const Plan* p) noexcept nogil:
     return 3 if p.line else p.width * (p.m + 4) + 8
 
 
-cdef inline int64_t in_row(const Plan* p, int64_t tile, int64_t stop) noexcept nogil:
+cdef inline int64_t in_row(const Zone* zone, int64_t tile, int64_t stop) noexcept nogil:
     """How many tiles from this one on, and before `stop`, are neighbours in a row."""
-    return min(p.x.tiles - tile % p.x.tiles, stop - tile)
+    return min(zone.x.tiles - tile % zone.x.tiles, stop - tile)
 
 
-cdef inline int64_t start_y(const Plan* p, int64_t tile, int64_t step) noexcept nogil:
-    """First line of a tile, in the source or the result, whose neighbouring lines are `step` apart."""
-    return tile // p.x.tiles % p.y.tiles * p.y.m * step + tile // (p.x.tiles * p.y.tiles * p.x.subs) % p.y.subs
+cdef struct Spot:               # of a tile
+    int64_t sample, z, y, x     # the first output, in steps of the residues
+    int64_t sub_y, sub_x
 
 
-cdef inline int64_t start_x(const Plan* p, int64_t tile, int64_t step) noexcept nogil:
-    return tile % p.x.tiles * p.x.m * step + tile // (p.x.tiles * p.y.tiles) % p.x.subs
+cdef inline void spot_of(const Plan* p, const Zone* zone, int64_t tile, Spot* at) noexcept nogil:
+    cdef int64_t row = tile // zone.x.tiles, image = row // zone.y.tiles, layer = image // (p.y.subs * p.x.subs)
+    at.x = zone.x.start + tile % zone.x.tiles * p.x.m
+    at.y = zone.y.start + row % zone.y.tiles * p.y.m
+    at.sub_x = image % p.x.subs
+    at.sub_y = image // p.x.subs % p.y.subs
+    at.z = layer % p.z.tiles
+    at.sample = layer // p.z.tiles
 
 
 cdef inline void count_tiles(const Plan* p, int64_t unit, Tiles* s) noexcept nogil:
-    s.count = <int>min(p.width, p.tiles - unit * p.width)
+    s.count = <int>tiles_of(p, zone_of(p, unit), unit, 1)
     s.vectors = <int>((s.count * LNN_WINO_VECTORS + p.width - 1) // p.width)
 
 
 cdef inline void cut(const Plan* p, int64_t unit, int64_t block, Tiles* s) noexcept nogil:
     """Where the tiles of a unit come from, for the virtual channels of one block."""
-    cdef int64_t per_image = p.y.tiles * p.x.tiles * p.y.subs * p.x.subs, first = 0, place = 0, tile, count, i
+    cdef int64_t first = 0, place = 0, begin, count, i
     cdef int64_t z, y, x, low_y, high_y, low_x, high_x, lines = p.y.m + p.y.len - 1, cells
+    cdef const Zone* zone = zone_of(p, unit)
+    cdef Spot at
     cdef Run* r
     count_tiles(p, unit, s)
     s.runs = 0
+    begin = (unit - zone.unit) * p.width
     while first < s.count:
-        tile = unit * p.width + first
-        count = in_row(p, tile, unit * p.width + s.count)
+        spot_of(p, zone, begin + first, &at)
+        count = in_row(zone, begin + first, begin + s.count)
         cells = count * p.x.m + p.x.len - 1
-        z = tile // per_image % p.z.tiles * p.z.in_step + p.z.shift[block // (p.y.blocks * p.x.blocks)]
-        y = start_y(p, tile, p.y.in_step) + p.y.shift[block // p.x.blocks % p.y.blocks]
-        x = start_x(p, tile, p.x.in_step) + p.x.shift[block % p.x.blocks]
+        z = at.z * p.z.in_step + p.z.shift[block // (p.y.blocks * p.x.blocks)]
+        y = at.y * p.y.in_step + at.sub_y + p.y.shift[block // p.x.blocks % p.y.blocks]
+        x = at.x * p.x.in_step + at.sub_x + p.x.shift[block % p.x.blocks]
         low_y = clip(ceil_div(-y, p.y.in_step), 0, lines)
         high_y = clip(ceil_div(p.y.in_size - y, p.y.in_step), low_y, lines)
         low_x = clip(ceil_div(-x, p.x.in_step), 0, cells)
@@ -237,7 +373,7 @@ cdef inline void cut(const Plan* p, int64_t unit, int64_t block, Tiles* s) noexc
         if not 0 <= z < p.z.in_size or r.columns == 0:      # wholly in the padding
             r.rows = 0
         if r.rows:
-            r.source = (tile // (per_image * p.z.tiles) * p.groups * p.true_channels * p.in_cells
+            r.source = (at.sample * p.groups * p.true_channels * p.in_cells
                         + (z * p.y.in_size + y + low_y * p.y.in_step) * p.x.in_size + x + low_x * p.x.in_step)
             r.place = place + low_y * patch_pitch(p) + low_x
         for i in range(count):
@@ -251,21 +387,23 @@ cdef inline void cut(const Plan* p, int64_t unit, int64_t block, Tiles* s) noexc
 
 cdef inline void place_tiles(const Plan* p, int64_t unit, Tiles* s) noexcept nogil:
     """Where the results of a unit's tiles go, in row 0 and phase 0."""
-    cdef int64_t per_image = p.y.tiles * p.x.tiles * p.y.subs * p.x.subs, tile, i, z, y, x
+    cdef int64_t i, z, y, x
+    cdef const Zone* zone = zone_of(p, unit)
+    cdef Spot at
     count_tiles(p, unit, s)
+    s.lead = 4 * zone.y.lead + zone.x.lead
     for i in range(p.width):
         s.dest[i] = s.left_z[i] = s.left_y[i] = s.left_x[i] = 0
         if i >= s.count:
             continue
-        tile = unit * p.width + i
-        y = start_y(p, tile, p.y.out_step)
-        x = start_x(p, tile, p.x.out_step)
-        z = tile // per_image % p.z.tiles * p.z.out_step
+        spot_of(p, zone, (unit - zone.unit) * p.width + i, &at)
+        y = (at.y + zone.y.lead) * p.y.out_step + at.sub_y
+        x = (at.x + zone.x.lead) * p.x.out_step + at.sub_x
+        z = at.z * p.z.out_step
         s.left_z[i] = p.z.out_size - z
         s.left_y[i] = p.y.out_size - y
         s.left_x[i] = p.x.out_size - x
-        s.dest[i] = (tile // (per_image * p.z.tiles) * p.groups * p.true_rows * p.out_cells
-                     + (z * p.y.out_size + y) * p.x.out_size + x)
+        s.dest[i] = at.sample * p.groups * p.true_rows * p.out_cells + (z * p.y.out_size + y) * p.x.out_size + x
 
 
 cdef inline int64_t cells_left(const Axis* a, int64_t left, int64_t phase) noexcept nogil:

@@ -7,7 +7,8 @@ from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, weight
 from lean_nn_c._winograd_plan cimport (
-    MAX_PITCH, MAX_WIDTH, Plan, Tiles, cells_left, cut, filter_cells, patch_pitch, place_tiles,
+    ENOUGH_CHANNELS, MAX_BLOCKS, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, cells_left, cut, filter_cells, patch_pitch,
+    place_tiles, tiles_of, zone_of,
 )
 
 cdef enum:
@@ -139,20 +140,74 @@ cdef inline void gather_filters(const Plan* p, int64_t row, int64_t first, int64
         filters += 9
 
 
+cdef struct Piece:              # neighbouring virtual channels that need the same points
+    int64_t low, stop
+    Points y, x
+
+
+cdef struct Pieces:
+    int count
+    Piece piece[MAX_BLOCKS * MAX_BLOCKS * MAX_BLOCKS]
+
+
+cdef inline void list_pieces(const Plan* p, const Zone* zone, int64_t first, int64_t stop, Pieces* s) noexcept nogil:
+    """Virtual channels first..stop, and the points at which they and the tiles of a zone are multiplied."""
+    cdef int64_t c = first, block
+    cdef Piece* piece
+    s.count = 0
+    while c < stop or s.count == 0:
+        block = c // max(p.true_channels, 1)
+        piece = &s.piece[s.count]
+        piece.low, piece.stop, piece.y, piece.x = c - first, stop - first, zone.y.points, zone.x.points
+        if p.true_channels >= ENOUGH_CHANNELS:
+            piece.stop = min((block + 1) * p.true_channels, stop) - first
+            narrow(&piece.y, &p.y.points[block // p.x.blocks % p.y.blocks])
+            narrow(&piece.x, &p.x.points[block % p.x.blocks])
+        c = first + piece.stop
+        s.count += 1
+
+
+cdef inline void narrow(Points* points, const Points* others) noexcept nogil:
+    points.low, points.high = max(points.low, others.low), min(points.high, others.high)
+
+
+cdef inline int next_run(const Pieces* s, int k, int i, int j, int64_t* low, int64_t* stop) noexcept nogil:
+    """From piece k on, the next channels that need point (i, j); none: low = stop. Returns the piece after them."""
+    low[0] = stop[0] = 0
+    while k < s.count:
+        if s.piece[k].y.low <= i < s.piece[k].y.high and s.piece[k].x.low <= j < s.piece[k].x.high:
+            if low[0] == stop[0]:
+                low[0] = s.piece[k].low
+            stop[0] = s.piece[k].stop
+        elif low[0] < stop[0]:
+            break
+        k += 1
+    return k
+
+
 cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t stop, int64_t block, const real* u,
                           int64_t u_panel, const real* v, real* t) noexcept nogil:
     """T of panels first..stop of one unit gets a block's share."""
     cdef int64_t row[PANELS + 1]
-    cdef int64_t point, i, step = v_step(p, block), terms = terms_of(p, block), depth = depth_of(p)
-    cdef int64_t tiles = min(p.width, p.tiles - unit * p.width)
-    cdef int vectors = <int>((tiles * LNN_WINO_VECTORS + p.width - 1) // p.width)
+    cdef Pieces pieces
+    cdef int64_t point, i, low, high, step = v_step(p, block), depth = depth_of(p)
+    cdef const Zone* zone = zone_of(p, unit)
+    cdef int vectors = <int>((tiles_of(p, zone, unit, 1) * LNN_WINO_VECTORS + p.width - 1) // p.width), k
+    cdef bint add
+    list_pieces(p, zone, block * BLOCK, block * BLOCK + terms_of(p, block), &pieces)
     for i in range(stop - first + 1):
         row[i] = row_of(p, first + i)
     v += v_block(p, block)
     for point in range(p.points):
-        for i in range(stop - first):
-            product(<int>(row[i + 1] - row[i]), vectors, terms, u + i * u_panel + point * u_step(p), depth,
-                    v + point * step, block > 0, t + point * t_step(p) + (row[i] - row[0]) * p.width)
+        k, add = 0, block > 0
+        while k < pieces.count:
+            k = next_run(&pieces, k, <int>(point % (p.m + 2)), <int>(point // (p.m + 2)), &low, &high)
+            if add and low == high:
+                break
+            for i in range(stop - first):       # a sum of no terms is zero
+                product(<int>(row[i + 1] - row[i]), vectors, high - low, u + i * u_panel + point * u_step(p) + low, depth,
+                        v + point * step + low * p.width, add, t + point * t_step(p) + (row[i] - row[0]) * p.width)
+            add = True
 
 
 cdef struct Places:             # of the tiles in one vector, for the rows of one phase
@@ -221,13 +276,13 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
                     other[lane] = &more[16 * lane] if at.detour[lane] else partner(p, <const real*>to[lane])
                     for i in range(at.lines[lane] if at.detour[lane] else 0):
                         copy_row(partner(p, <const real*>place + at.dest[lane] + i * line), p.x.out_step,
-                                 at.columns[lane], &more[16 * lane + 4 * i], 1)
+                                 at.columns[lane], &more[16 * lane + 4 * i + s.lead], 1)
             output(p.m, t + (row - first) * p.width + vector * per_vector, t_step(p),
                    b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0], p.tail, &other[0],
                    &zero[0])
             for lane in range(per_vector if at.detours else 0):
                 for i in range(at.lines[lane] if at.detour[lane] else 0):
-                    copy_row(<const real*>&whole[16 * lane + 4 * i], 1, at.columns[lane],
+                    copy_row(<const real*>&whole[16 * lane + 4 * i + s.lead], 1, at.columns[lane],
                              place + at.dest[lane] + i * line, p.x.out_step)
     for lane in range(per_vector):
         if zero[lane] != 0:

@@ -36,8 +36,8 @@ from libc.string cimport memset
 from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, cotangent, filters, product
-from lean_nn_c._winograd_plan cimport MAX_WIDTH, Plan, Tiles, cells_left, filter_cells, place_tiles
-from lean_nn_c._winograd_steps cimport PAD, PANELS, copy_row
+from lean_nn_c._winograd_plan cimport MAX_WIDTH, Plan, Tiles, Zone, cells_left, filter_cells, place_tiles
+from lean_nn_c._winograd_steps cimport PAD, PANELS, Pieces, copy_row, list_pieces, next_run
 
 cdef enum:
     FEWEST = 64             # tiles of a block, unless there are fewer; enough to make the way back cheap
@@ -81,11 +81,12 @@ cdef inline int64_t q_step(const Plan* p) noexcept nogil:
     return units_at_once(p) * p.width * p.width + PAD
 
 
-cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int64_t columns,
+cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int64_t columns, int64_t lead,
                             real* tile) noexcept nogil:
     """A tile that hangs over the edge, or whose cells are not neighbours, with zeros where it has none."""
     cdef int64_t i, part, step = p.x.out_step
     memset(tile, 0, 16 * sizeof(real))
+    tile += lead
     if p.line:          # 13 cells as three lines of three and one of four: each once
         for i in range(4):
             part = min(columns - 3 * i, <int64_t>3 if i < 3 else <int64_t>4)
@@ -135,27 +136,49 @@ cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* 
                 row = min(strip * p.width + i * per_vector + lane, p.rows - 1)      # lanes without one repeat the last
                 at[lane] = y_bar + row * p.out_cells + s.dest[tile]
                 if not inside:
-                    bring_tile(p, at[lane], lines, columns, &whole[16 * lane])
+                    bring_tile(p, at[lane], lines, columns, s.lead, &whole[16 * lane])
                     at[lane] = &whole[16 * lane]
             cotangent(p.m, &at[0], p.y.out_step * p.x.out_size if inside else 4,
                       q + tile * p.width + i * per_vector, step)
 
 
-cdef inline void sum_tiles(const Plan* p, int64_t channels, int vectors, int64_t tiles, const real* v, int64_t pitch,
-                           int64_t v_step, const real* q, int64_t q_step, bint add, real* du,
+cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64_t stop, int vectors, int64_t tiles,
+                           const real* v, int64_t pitch, int64_t v_step, const real* q, int64_t q_step, bint add, real* du,
                            int64_t du_step) noexcept nogil:
-    """dU of some channels and one strip: sums over `tiles`; channels go `pitch` apart in V, points as the steps say."""
-    cdef int64_t panels = (channels + LNN_WINO_PANEL - 1) // LNN_WINO_PANEL
-    cdef int64_t point, part, tile, i, low, high
+    """dU of channels first..stop and one strip: sums over `tiles` of one zone.
+
+    Channels go `pitch` apart in V, points as the steps say.
+    """
+    cdef Pieces pieces
+    cdef int64_t point, low, high
+    cdef int k
+    list_pieces(p, zone, first, stop, &pieces)
     for point in range(p.points):
-        for part in range((tiles + CHAIN - 1) // CHAIN):
-            tile = part * CHAIN
-            for i in range(panels):
-                low = channels * i // panels
-                high = channels * (i + 1) // panels
-                product(<int>(high - low), vectors, min(<int64_t>CHAIN, tiles - tile),
-                        v + point * v_step + low * pitch + tile, pitch, q + point * q_step + tile * p.width,
-                        add or part > 0, du + point * du_step + low * p.width)
+        if not add and not_all(p, &pieces):
+            memset(du + point * du_step, 0, (stop - first) * p.width * sizeof(real))
+        k = 0
+        while k < pieces.count:
+            k = next_run(&pieces, k, <int>(point % (p.m + 2)), <int>(point // (p.m + 2)), &low, &high)
+            sum_run(p, high - low, vectors, tiles, v + point * v_step + low * pitch, pitch, q + point * q_step,
+                    add or not_all(p, &pieces), du + point * du_step + low * p.width)
+
+
+cdef inline bint not_all(const Plan* p, const Pieces* s) noexcept nogil:
+    """Whether there may be points that some of the channels do not need."""
+    return s.count > 1 or min(s.piece[0].y.high - s.piece[0].y.low, s.piece[0].x.high - s.piece[0].x.low) < p.m + 2
+
+
+cdef inline void sum_run(const Plan* p, int64_t channels, int vectors, int64_t tiles, const real* v, int64_t pitch,
+                         const real* q, bint add, real* du) noexcept nogil:
+    """The sums of some channels at one point, CHAIN tiles after the other."""
+    cdef int64_t panels = (channels + LNN_WINO_PANEL - 1) // LNN_WINO_PANEL, tile = 0, i, low, high
+    while tile < tiles:
+        for i in range(panels):
+            low = channels * i // panels
+            high = channels * (i + 1) // panels
+            product(<int>(high - low), vectors, min(<int64_t>CHAIN, tiles - tile), v + low * pitch + tile, pitch,
+                    q + tile * p.width, add or tile > 0, du + low * p.width)
+        tile += CHAIN
 
 
 cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t strip, const real* du, int64_t du_step,

@@ -60,7 +60,7 @@ from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport SPARE_LINE, aligned, lanes, lnn_tail, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_VECTORS
-from lean_nn_c._winograd_plan cimport Plan, set_plan
+from lean_nn_c._winograd_plan cimport Plan, Zone, set_plan, tiles_of, units_left, zone_of
 from lean_nn_c._winograd_steps cimport (
     BLOCK, PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, terms_of, u_size, v_block, v_size, v_step,
 )
@@ -217,19 +217,21 @@ cdef bint weight_part(const Plan* p, int64_t first, int64_t stop, const real* x,
     cdef int64_t v_step = p.channels * pitch + PAD, q_step = pitch * p.width + PAD, du_step = p.channels * p.width + PAD
     cdef real* q = space + p.points * v_step
     cdef real* du = q + strips * p.points * q_step
-    cdef int64_t unit = first, i, strip
+    cdef int64_t unit = first, units, i, strip
+    cdef const Zone* zone
     cdef bint spoilt = False
     while unit < stop:
-        for i in range(min(at_once, stop - unit)):
+        zone = zone_of(p, unit)
+        units = min(min(at_once, stop - unit), units_left(p, zone, unit))
+        for i in range(units):
             image_tiles(p, unit + i, 0, p.channels, x, space + i * p.width, pitch, v_step)
             for strip in range(strips):
                 make_q(p, unit + i, strip, y_bar, q + strip * p.points * q_step + i * p.width * p.width, q_step)
         for strip in range(strips):
-            sum_tiles(p, p.channels, vectors_of(p, strip, lanes(x)), min(min(at_once, stop - unit) * p.width,
-                      p.tiles - unit * p.width), <const real*>space, pitch, v_step,
-                      <const real*>q + strip * p.points * q_step, q_step, unit > first,
+            sum_tiles(p, zone, 0, p.channels, vectors_of(p, strip, lanes(x)), tiles_of(p, zone, unit, units),
+                      <const real*>space, pitch, v_step, <const real*>q + strip * p.points * q_step, q_step, unit > first,
                       du + strip * p.points * du_step, du_step)
-        unit += at_once
+        unit += units
     for strip in range(strips):
         spoilt |= way_back(p, 0, p.channels, strip, <const real*>du + strip * p.points * du_step, du_step, False, w_bar)
     return spoilt
@@ -260,22 +262,26 @@ cdef bint weight_rectangle(const Plan* p, int64_t first, int64_t stop, int64_t s
                            const real* y_bar, real* w_bar, real* space) noexcept nogil:
     """w_bar of channels first..stop and strips strip..last: V and Q of a block of tiles, and dU of a piece, in `space`."""
     cdef int64_t most = units_at_once(p), pitch = most * p.width, v_step = wv_step(p, stop - first)
-    cdef int64_t pieces = (stop - first + ROWS - 1) // ROWS, q_all = p.points * q_step(p), unit = 0, i, k, low, high
+    cdef int64_t pieces = (stop - first + ROWS - 1) // ROWS, q_all = p.points * q_step(p)
+    cdef int64_t unit = 0, units, i, k, low, high
+    cdef const Zone* zone
     cdef real* q = space + p.points * v_step
     cdef real* du = q + (last - strip) * q_all
     cdef bint spoilt = False
     while unit < p.units:
-        for i in range(min(most, p.units - unit)):
+        zone = zone_of(p, unit)
+        units = min(most, units_left(p, zone, unit))
+        for i in range(units):
             image_tiles(p, unit + i, first, stop, x, space + i * p.width, pitch, v_step)
             for k in range(strip, last):
                 make_q(p, unit + i, k, y_bar, q + (k - strip) * q_all + i * p.width * p.width, q_step(p))
         for i in range(pieces * (last - strip)):
             k, low, high = i // pieces, (stop - first) * (i % pieces) // pieces, (stop - first) * (i % pieces + 1) // pieces
-            sum_tiles(p, high - low, vectors_of(p, strip + k, lanes(x)), min(pitch, p.tiles - unit * p.width),
+            sum_tiles(p, zone, first + low, first + high, vectors_of(p, strip + k, lanes(x)), tiles_of(p, zone, unit, units),
                       <const real*>space + low * pitch, pitch, v_step, <const real*>q + k * q_all, q_step(p), False, du,
                       t_step(p))
             spoilt |= way_back(p, first + low, first + high, strip + k, <const real*>du, t_step(p), unit > 0, w_bar)
-        unit += most
+        unit += units
     return spoilt
 
 
@@ -325,7 +331,7 @@ cdef int winograd_tile(const Geometry* g, bint transposed, int per_vector) noexc
         return 0
     if not planned(&two, g, transposed, 2, per_vector):
         return 4
-    return 4 if 36 * four.units < 16 * two.units else 2
+    return 4 if four.work < two.work else 2
 
 
 cdef bint common(const Geometry* g) noexcept nogil:
@@ -342,8 +348,8 @@ cdef bint saves(const Plan* p, const Geometry* g, double product, double image, 
     (and point), a filter's `filters`. Measured beside taps on 200 random shapes (one to three axes, kernels of 2 to 9
     cells, stride 1 and 2, dilation 1 and 2, 4 to 128 channels): of those it takes, the ratio's mean is 1.2 to 1.6.
     """
-    cdef double tiles = <double>p.units * p.width, pairs = <double>p.channels * p.rows
-    cdef double cost = tiles * p.points * (product * pairs + image * p.channels + result * p.rows) + filters * pairs
+    cdef double pairs = <double>p.channels * p.rows, transforms = image * p.channels + result * p.rows
+    cdef double cost = p.width * (p.work * product * pairs + <double>p.units * p.points * transforms) + filters * pairs
     return margin * cost < <double>g.n * g.outs * g.taps * g.cg * g.og
 
 
@@ -373,7 +379,7 @@ cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
         return 0
     if not planned(&two, g, False, 2, 1):
         return 4
-    return 4 if 36 * (four.tiles + 6) < 16 * (two.tiles + 6) else 2
+    return 4 if four.work + 6 * 36 < two.work + 6 * 16 else 2
 
 
 cdef bint winograd_weight_pays(const Geometry* g, int m) noexcept nogil:
