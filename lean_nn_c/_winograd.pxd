@@ -12,8 +12,10 @@ cdef extern from "winograd.h" nogil:
         LNN_WINO_PANEL
     void lnn_wino_copy_f32(float* to, const float* source, Py_ssize_t n) noexcept
     void lnn_wino_copy_f64(double* to, const double* source, Py_ssize_t n) noexcept
-    void lnn_wino_image_f32(int m, const float** p, Py_ssize_t pitch, float* out, Py_ssize_t step) noexcept
-    void lnn_wino_image_f64(int m, const double** p, Py_ssize_t pitch, double* out, Py_ssize_t step) noexcept
+    void lnn_wino_image_f32(int m, const float** p, Py_ssize_t at, Py_ssize_t pitch, float* out,
+                            Py_ssize_t step) noexcept
+    void lnn_wino_image_f64(int m, const double** p, Py_ssize_t at, Py_ssize_t pitch, double* out,
+                            Py_ssize_t step) noexcept
     void lnn_wino_weight_f32(int m, int flip, Py_ssize_t filters, const float* w, Py_ssize_t next,
                              Py_ssize_t ahead, float* out, Py_ssize_t step) noexcept
     void lnn_wino_weight_f64(int m, int flip, Py_ssize_t filters, const double* w, Py_ssize_t next,
@@ -38,12 +40,12 @@ cdef inline void copy(real* to, const real* source, int64_t n) noexcept nogil:
         lnn_wino_copy_f64(to, source, n)
 
 
-cdef inline void image(int m, const real** p, int64_t pitch, real* out, int64_t step) noexcept nogil:
-    """out[xi*step + lane] = (B^T d B)[xi] of the tile at p[lane]."""
+cdef inline void image(int m, const real** p, int64_t at, int64_t pitch, real* out, int64_t step) noexcept nogil:
+    """out[xi*step + lane] = (B^T d B)[xi] of the tile at p[lane] + at."""
     if real is float:
-        lnn_wino_image_f32(m, p, pitch, out, step)
+        lnn_wino_image_f32(m, p, at, pitch, out, step)
     else:
-        lnn_wino_image_f64(m, p, pitch, out, step)
+        lnn_wino_image_f64(m, p, at, pitch, out, step)
 
 
 cdef inline void weight(int m, bint flip, int64_t filters, const real* w, int64_t next, int64_t ahead,

@@ -35,7 +35,9 @@ from lean_nn_c._winograd cimport LNN_WINO_VECTORS
 cdef enum:
     ENOUGH_CHANNELS = 16        # in a row to leave out products of their own
     MAX_WIDTH = 32              # tiles of a unit, at most (64-byte vectors of floats)
-    MAX_PITCH = 8 * 32 + 8      # cells of a row of patches
+    MAX_REACH = 6               # cells by which a patch is longer, so that the next blocks find theirs in it
+    MAX_PITCH = (8 + MAX_REACH) * 32 + 8    # cells of a row of patches
+    MAX_LINES = 6 + MAX_REACH
     MAX_BLOCKS = 6              # of one axis
     MAX_PHASES = 3
     MAX_TAPS = 54               # MAX_BLOCKS blocks of nine
@@ -57,6 +59,9 @@ cdef struct Axis:
     int64_t tiles               # of one image
     int64_t in_step, out_step, subs, phases, blocks
     int64_t shift[MAX_BLOCKS]
+    int64_t family[MAX_BLOCKS]  # the first of the blocks that read the same patch
+    int64_t offset[MAX_BLOCKS]  # from its first cell
+    int64_t reach               # the largest of them
     Points points[MAX_BLOCKS]
     int tap[MAX_PHASES][MAX_TAPS]       # cell of the kernel, or -1; a block's after the other's
 
@@ -165,6 +170,19 @@ cdef inline bint transposed_axis(Axis* a, const Geometry* g, int i) noexcept nog
     return True
 
 
+cdef inline void set_families(Axis* a) noexcept nogil:
+    """Blocks whose cells are of the same residue and not far apart share a patch."""
+    cdef int64_t block, first = 0, apart
+    a.reach = 0
+    for block in range(a.blocks):
+        apart = a.shift[block] - a.shift[first]
+        if a.len != 3 or apart % a.in_step or not 0 <= apart <= MAX_REACH * a.in_step:
+            first = block
+        a.family[block] = first
+        a.offset[block] = (a.shift[block] - a.shift[first]) // a.in_step
+        a.reach = max(a.reach, a.offset[block])
+
+
 cdef inline void set_points(Axis* a, int points) noexcept nogil:
     """Which points the filters of a block need, whatever the phase."""
     cdef int64_t block, phase
@@ -205,6 +223,7 @@ cdef inline bint set_axis(Axis* a, const Geometry* g, int i, bint transposed, in
         a.tap[0][0] = 0
     elif not (transposed_axis(a, g, i) if transposed else forward_axis(a, g, i)):
         return False
+    set_families(a)
     set_points(a, points)
     a.tiles = ceil_div(ceil_div(a.out_size, a.out_step), m)
     return True
@@ -319,7 +338,7 @@ cdef inline void filter_cells(const Plan* p, int64_t phase, int64_t block, int64
 
 cdef inline int64_t patch_pitch(const Plan* p) noexcept nogil:
     """Between the lines of a tile, in the row of patches."""
-    return 3 if p.line else p.width * (p.m + 4) + 8
+    return 3 if p.line else p.width * (p.m + 4 + p.x.reach) + 8
 
 
 cdef inline int64_t in_row(const Zone* zone, int64_t tile, int64_t stop) noexcept nogil:
@@ -348,9 +367,10 @@ cdef inline void count_tiles(const Plan* p, int64_t unit, Tiles* s) noexcept nog
 
 
 cdef inline void cut(const Plan* p, int64_t unit, int64_t block, Tiles* s) noexcept nogil:
-    """Where the tiles of a unit come from, for the virtual channels of one block."""
+    """Where the tiles of a unit come from, for the virtual channels of the blocks that share a patch, the first of which is
+    `block`."""
     cdef int64_t first = 0, place = 0, begin, count, i
-    cdef int64_t z, y, x, low_y, high_y, low_x, high_x, lines = p.y.m + p.y.len - 1, cells
+    cdef int64_t z, y, x, low_y, high_y, low_x, high_x, lines = p.y.m + p.y.len - 1 + p.y.reach, cells
     cdef const Zone* zone = zone_of(p, unit)
     cdef Spot at
     cdef Run* r
@@ -360,7 +380,7 @@ cdef inline void cut(const Plan* p, int64_t unit, int64_t block, Tiles* s) noexc
     while first < s.count:
         spot_of(p, zone, begin + first, &at)
         count = in_row(zone, begin + first, begin + s.count)
-        cells = count * p.x.m + p.x.len - 1
+        cells = count * p.x.m + p.x.len - 1 + p.x.reach
         z = at.z * p.z.in_step + p.z.shift[block // (p.y.blocks * p.x.blocks)]
         y = at.y * p.y.in_step + at.sub_y + p.y.shift[block // p.x.blocks % p.y.blocks]
         x = at.x * p.x.in_step + at.sub_x + p.x.shift[block % p.x.blocks]
@@ -378,7 +398,7 @@ cdef inline void cut(const Plan* p, int64_t unit, int64_t block, Tiles* s) noexc
             r.place = place + low_y * patch_pitch(p) + low_x
         for i in range(count):
             s.cell[first + i] = place + i * p.x.m
-        place += count * p.x.m + (12 if p.line else 4)
+        place += count * p.x.m + (12 if p.line else 4 + p.x.reach)
         first += count
         s.runs += 1
     for i in range(s.count, p.width):           # lanes without a tile: computed on what is there, never stored

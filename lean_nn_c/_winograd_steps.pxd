@@ -7,7 +7,7 @@ from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, weight
 from lean_nn_c._winograd_plan cimport (
-    ENOUGH_CHANNELS, MAX_BLOCKS, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, cells_left, cut, filter_cells, patch_pitch,
+    ENOUGH_CHANNELS, MAX_BLOCKS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, cells_left, cut, filter_cells, patch_pitch,
     place_tiles, tiles_of, zone_of,
 )
 
@@ -17,7 +17,7 @@ cdef enum:
     PAD = 16                # values between the points' matrices, lest they all fall into the same cache sets
 
 
-# --- sizes: U[panel][block][point][6 rows][depth], V[block][point][channels][width], T[point][rows][width] ---
+# --- sizes: U[panel][block][point][6 rows][depth], V[point][channel][width], T[point][rows][width] ---
 
 
 cdef inline int64_t blocks_of(const Plan* p) noexcept nogil:
@@ -49,16 +49,12 @@ cdef inline int64_t u_size(const Plan* p) noexcept nogil:
     return p.points * u_step(p)
 
 
-cdef inline int64_t v_step(const Plan* p, int64_t block) noexcept nogil:
-    return terms_of(p, block) * p.width + PAD
+cdef inline int64_t v_step(const Plan* p) noexcept nogil:
+    return p.channels * p.width + PAD
 
 
 cdef inline int64_t v_size(const Plan* p) noexcept nogil:
-    return p.points * (p.channels * p.width + blocks_of(p) * PAD)
-
-
-cdef inline int64_t v_block(const Plan* p, int64_t block) noexcept nogil:
-    return p.points * block * (BLOCK * p.width + PAD)
+    return p.points * v_step(p)
 
 
 cdef inline int64_t t_step(const Plan* p) noexcept nogil:
@@ -82,33 +78,57 @@ cdef inline void copy_row(const real* source, int64_t step, int64_t count, real*
             to[i * to_step] = source[i * step]
 
 
-cdef inline void make_v(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* x, real* v,
-                        int64_t row, int64_t step) noexcept nogil:
-    """V of virtual channels first..stop of one unit: patches of the image with zeros around, transformed.
+cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, int64_t first, int64_t stop, const real* x,
+                        real* v, int64_t row, int64_t step) noexcept nogil:
+    """V of one unit: patches of the image with zeros around, transformed.
 
-    Channels go `row` apart, points `step`.
+    Of channels low..high those virtual channels that are in first..stop; these go `row` apart, points `step`.
     """
-    cdef real patch[6 * MAX_PITCH]
+    cdef real patch[MAX_LINES * MAX_PITCH]
     cdef const real* at[MAX_WIDTH]
     cdef Tiles s
-    cdef int64_t c, i, line, block = -1, pitch = patch_pitch(p)
-    cdef const real* source
-    cdef real* to
-    cdef int vector, per_vector = lanes(x)
-    for c in range(first, stop):
-        if block != c // p.true_channels:
-            block = c // p.true_channels
-            cut(p, unit, block, &s)
-            memset(&patch[0], 0, sizeof(patch))         # what no channel of the block writes stays zero
-            for i in range(p.width):
-                at[i] = &patch[0] + s.cell[i]
-        for i in range(s.runs):
-            source = x + (c - block * p.true_channels) * p.in_cells + s.run[i].source
-            to = &patch[0] + s.run[i].place
-            for line in range(s.run[i].rows):
-                copy_row(source + line * p.y.in_step * p.x.in_size, p.x.in_step, s.run[i].columns, to + line * pitch, 1)
-        for vector in range(s.vectors):
-            image(p.m, &at[0] + vector * per_vector, pitch, v + (c - first) * row + vector * per_vector, step)
+    cdef int64_t c, i, block, pitch = patch_pitch(p)
+    for block in range(p.z.blocks * p.y.blocks * p.x.blocks):
+        if not leads(p, block):
+            continue
+        cut(p, unit, block, &s)
+        memset(&patch[0], 0, sizeof(patch))             # what no channel of the block writes stays zero
+        for i in range(p.width):
+            at[i] = &patch[0] + s.cell[i]
+        for c in range(low, high):
+            bring_patches(p, &s, x + c * p.in_cells, &patch[0], pitch)
+            transform_patches(p, &s, block, c, first, stop, &at[0], pitch, v, row, step)
+
+
+cdef inline bint leads(const Plan* p, int64_t block) noexcept nogil:
+    """Whether a patch begins with this block."""
+    cdef int64_t x = block % p.x.blocks, y = block // p.x.blocks % p.y.blocks
+    return p.x.family[x] == x and p.y.family[y] == y
+
+
+cdef inline void bring_patches(const Plan* p, const Tiles* s, const real* x, real* patch, int64_t pitch) noexcept nogil:
+    cdef int64_t i, line
+    for i in range(s.runs):
+        for line in range(s.run[i].rows):
+            copy_row(x + s.run[i].source + line * p.y.in_step * p.x.in_size, p.x.in_step, s.run[i].columns,
+                     patch + s.run[i].place + line * pitch, 1)
+
+
+cdef inline void transform_patches(const Plan* p, const Tiles* s, int64_t block, int64_t channel, int64_t first,
+                                   int64_t stop, const real** at, int64_t pitch, real* v, int64_t row,
+                                   int64_t step) noexcept nogil:
+    """For all blocks that share the patch which begins with `block`."""
+    cdef int64_t left = block % p.x.blocks, top = block // p.x.blocks % p.y.blocks, y = top, x, c
+    cdef int vector, per_vector = lanes(v)
+    while y < p.y.blocks and p.y.family[y] == top:
+        x = left
+        while x < p.x.blocks and p.x.family[x] == left:
+            c = (block + (y - top) * p.x.blocks + x - left) * p.true_channels + channel
+            for vector in range(s.vectors if first <= c < stop else 0):
+                image(p.m, at + vector * per_vector, p.y.offset[y] * pitch + p.x.offset[x], pitch,
+                      v + (c - first) * row + vector * per_vector, step)
+            x += 1
+        y += 1
 
 
 cdef inline void make_u(const Plan* p, int64_t panel, int64_t block, const real* w, real* u) noexcept nogil:
@@ -190,14 +210,14 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
     """T of panels first..stop of one unit gets a block's share."""
     cdef int64_t row[PANELS + 1]
     cdef Pieces pieces
-    cdef int64_t point, i, low, high, step = v_step(p, block), depth = depth_of(p)
+    cdef int64_t point, i, low, high, depth = depth_of(p)
     cdef const Zone* zone = zone_of(p, unit)
     cdef int vectors = <int>((tiles_of(p, zone, unit, 1) * LNN_WINO_VECTORS + p.width - 1) // p.width), k
     cdef bint add
     list_pieces(p, zone, block * BLOCK, block * BLOCK + terms_of(p, block), &pieces)
     for i in range(stop - first + 1):
         row[i] = row_of(p, first + i)
-    v += v_block(p, block)
+    v += block * BLOCK * p.width
     for point in range(p.points):
         k, add = 0, block > 0
         while k < pieces.count:
@@ -206,7 +226,7 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
                 break
             for i in range(stop - first):       # a sum of no terms is zero
                 product(<int>(row[i + 1] - row[i]), vectors, high - low, u + i * u_panel + point * u_step(p) + low, depth,
-                        v + point * step + low * p.width, add, t + point * t_step(p) + (row[i] - row[0]) * p.width)
+                        v + point * v_step(p) + low * p.width, add, t + point * t_step(p) + (row[i] - row[0]) * p.width)
             add = True
 
 

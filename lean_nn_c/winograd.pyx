@@ -62,7 +62,7 @@ from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_VECTORS
 from lean_nn_c._winograd_plan cimport Plan, Zone, set_plan, tiles_of, units_left, zone_of
 from lean_nn_c._winograd_steps cimport (
-    BLOCK, PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, terms_of, u_size, v_block, v_size, v_step,
+    PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, u_size, v_size, v_step,
 )
 from lean_nn_c._winograd_weight cimport (
     CHAIN, ROWS, columns_of_threads, make_q, make_w, parts_of, q_step, strips_of, sum_tiles, units_at_once, vectors_of, wv_step,
@@ -84,9 +84,9 @@ cdef bint planned(Plan* p, const Geometry* g, bint transposed, int m, int64_t wi
     return set_plan(p, g, transposed, m, width)
 
 
-cdef void image_tiles(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* x, real* v, int64_t row,
-                      int64_t step) noexcept nogil:
-    make_v(p, unit, first, stop, x, v, row, step)
+cdef void image_tiles(const Plan* p, int64_t unit, int64_t low, int64_t high, int64_t first, int64_t stop, const real* x,
+                      real* v, int64_t row, int64_t step) noexcept nogil:
+    make_v(p, unit, low, high, first, stop, x, v, row, step)
 
 
 cdef void filter_panel(const Plan* p, int64_t panel, int64_t block, const real* w, real* u) noexcept nogil:
@@ -105,12 +105,10 @@ cdef void pack(const Plan* p, int64_t first, int64_t stop, const real* w, real* 
 cdef bint wide_units(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* x,
                      const real* u, const real* b, real* y, real* space) noexcept nogil:
     """Panels first..stop, whose U is at `u`, of some units; V and T are in `space`."""
-    cdef int64_t i, block, panel = first
+    cdef int64_t i, panel = first
     cdef bint spoilt = False
-    for i in range(units * blocks_of(p)):
-        block = i % blocks_of(p)
-        image_tiles(p, unit + i // blocks_of(p), block * BLOCK, block * BLOCK + terms_of(p, block), x,
-               space + i // blocks_of(p) * v_size(p) + v_block(p, block), p.width, v_step(p, block))
+    for i in range(units):
+        image_tiles(p, unit + i, 0, p.true_channels, 0, p.channels, x, space + i * v_size(p), p.width, v_step(p))
     while panel < stop:
         spoilt |= finish(p, unit, units, panel, min(panel + PANELS, stop), <const real*>NULL,
                          u + (panel - first) * blocks_of(p) * u_size(p), <real*>NULL, <const real*>space,
@@ -167,17 +165,10 @@ cdef bint deep_panels(const Plan* p, int64_t unit, int64_t units, int64_t first,
     return spoilt
 
 
-cdef void deep_v(const Plan* p, int64_t unit, int64_t channel, const real* x, real* v) noexcept nogil:
-    """V of a chunk of channels."""
-    cdef int64_t block = channel // BLOCK
-    image_tiles(p, unit, channel, min(channel + CHUNK, p.channels), x,
-           v + v_block(p, block) + (channel - block * BLOCK) * p.width, p.width, v_step(p, block))
-
-
 cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, const real* b, real* y,
               int threads) noexcept nogil:
     """Threads take panels."""
-    cdef int64_t most = min(p.units, <int64_t>UNITS), chunks = (p.channels + CHUNK - 1) // CHUNK
+    cdef int64_t most = min(p.units, <int64_t>UNITS), chunks = (p.true_channels + CHUNK - 1) // CHUNK
     cdef int64_t per_thread = deep_u(p, packed != NULL) + most * t_size(p), panels = panels_of(p)
     cdef int64_t pieces = min((panels + PANELS * threads - 1) // (PANELS * threads) * threads, panels)
     cdef int64_t unit, units, parts, i, spoilt = 0
@@ -189,7 +180,8 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
     while unit < p.units:
         units = min(most, p.units - unit)
         for i in prange(units * chunks, schedule="dynamic", num_threads=threads):
-            deep_v(p, unit + i // chunks, i % chunks * CHUNK, x, v + i // chunks * v_size(p))
+            image_tiles(p, unit + i // chunks, i % chunks * CHUNK, min(i % chunks * CHUNK + CHUNK, p.true_channels), 0,
+                        p.channels, x, v + i // chunks * v_size(p), p.width, v_step(p))
         parts = min(units, (2 * threads + pieces - 1) // pieces) if threads > 1 else 1
         for i in prange(pieces * parts, schedule="dynamic", num_threads=threads):
             spoilt += deep_panels(p, unit + i % parts * units // parts,
@@ -224,7 +216,7 @@ cdef bint weight_part(const Plan* p, int64_t first, int64_t stop, const real* x,
         zone = zone_of(p, unit)
         units = min(min(at_once, stop - unit), units_left(p, zone, unit))
         for i in range(units):
-            image_tiles(p, unit + i, 0, p.channels, x, space + i * p.width, pitch, v_step)
+            image_tiles(p, unit + i, 0, p.true_channels, 0, p.channels, x, space + i * p.width, pitch, v_step)
             for strip in range(strips):
                 make_q(p, unit + i, strip, y_bar, q + strip * p.points * q_step + i * p.width * p.width, q_step)
         for strip in range(strips):
@@ -272,7 +264,7 @@ cdef bint weight_rectangle(const Plan* p, int64_t first, int64_t stop, int64_t s
         zone = zone_of(p, unit)
         units = min(most, units_left(p, zone, unit))
         for i in range(units):
-            image_tiles(p, unit + i, first, stop, x, space + i * p.width, pitch, v_step)
+            image_tiles(p, unit + i, 0, p.true_channels, first, stop, x, space + i * p.width, pitch, v_step)
             for k in range(strip, last):
                 make_q(p, unit + i, k, y_bar, q + (k - strip) * q_all + i * p.width * p.width, q_step(p))
         for i in range(pieces * (last - strip)):

@@ -168,14 +168,14 @@ LNN_INLINE void LNN_NAME(lnn_filter_1d)(const int m, const V *u, V *w)
 
 /* --- in two dimensions: along the rows, then along the columns; points xi are numbered column by column --- */
 
-/* out[xi*step + lane] = (B^T d B)[xi] for the LANES tiles at p, rows `pitch` apart; reads 4 or 8 cells of a row. */
-LNN_INLINE void LNN_NAME(lnn_image_2d)(const int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
+/* out[xi*step + lane] = (B^T d B)[xi] for the LANES tiles at p + at, rows `pitch` apart; reads 4 or 8 cells of a row. */
+LNN_INLINE void LNN_NAME(lnn_image_2d)(const int m, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
 {
     const int a = m + 2;
     V half[6][6], cells[8], column[6], v[6];
     for (int i = 0; i < a; i++) {
-        LNN_NAME(lnn_gather_lanes)(p, i * pitch, cells);
-        if (m == 4) LNN_NAME(lnn_gather_lanes)(p, i * pitch + 4, cells + 4);
+        LNN_NAME(lnn_gather_lanes)(p, at + i * pitch, cells);
+        if (m == 4) LNN_NAME(lnn_gather_lanes)(p, at + i * pitch + 4, cells + 4);
         LNN_NAME(lnn_image_1d)(m, cells, half[i]);
     }
     for (int j = 0; j < a; j++) {
@@ -318,10 +318,10 @@ LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int m, const T *in, ptrdiff_t step
     *(VU *)zero = none + w[8] * 0;
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_image)(int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
+LNN_CALLED void LNN_NAME(lnn_wino_image)(int m, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
 {
-    if (m == 4) LNN_NAME(lnn_image_2d)(4, p, pitch, out, step);
-    else LNN_NAME(lnn_image_2d)(2, p, pitch, out, step);
+    if (m == 4) LNN_NAME(lnn_image_2d)(4, p, at, pitch, out, step);
+    else LNN_NAME(lnn_image_2d)(2, p, at, pitch, out, step);
 }
 
 /* Filters of one row; those `ahead`, used soon, are called into the cache. The last vector may have fewer filters than
