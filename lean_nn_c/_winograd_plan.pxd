@@ -341,6 +341,11 @@ cdef inline int64_t patch_pitch(const Plan* p) noexcept nogil:
     return 3 if p.line else p.width * (p.m + 4 + p.x.reach) + 8
 
 
+cdef inline int64_t patch_size(const Plan* p) noexcept nogil:
+    """Cells of a row of patches that any tile reads."""
+    return 25 * p.width + 32 if p.line else (p.m + 2 + p.y.reach) * patch_pitch(p)
+
+
 cdef inline int64_t in_row(const Zone* zone, int64_t tile, int64_t stop) noexcept nogil:
     """How many tiles from this one on, and before `stop`, are neighbours in a row."""
     return min(zone.x.tiles - tile % zone.x.tiles, stop - tile)

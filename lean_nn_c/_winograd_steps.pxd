@@ -8,7 +8,7 @@ from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, weight
 from lean_nn_c._winograd_plan cimport (
     ENOUGH_CHANNELS, MAX_BLOCKS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, cells_left, cut, filter_cells, patch_pitch,
-    place_tiles, tiles_of, zone_of,
+    patch_size, place_tiles, tiles_of, zone_of,
 )
 
 cdef enum:
@@ -17,7 +17,7 @@ cdef enum:
     PAD = 16                # values between the points' matrices, lest they all fall into the same cache sets
 
 
-# --- sizes: U[panel][block][point][6 rows][depth], V[point][channel][width], T[point][rows][width] ---
+# --- sizes: U[panel][block][point][6 rows][depth], V[block][point][channel][width], T[point][rows][width] ---
 
 
 cdef inline int64_t blocks_of(const Plan* p) noexcept nogil:
@@ -49,12 +49,17 @@ cdef inline int64_t u_size(const Plan* p) noexcept nogil:
     return p.points * u_step(p)
 
 
-cdef inline int64_t v_step(const Plan* p) noexcept nogil:
-    return p.channels * p.width + PAD
+cdef inline int64_t v_step(int64_t channels, int64_t row) noexcept nogil:
+    """Between the points, if each has so many channels, `row` apart."""
+    return channels * row + PAD
+
+
+cdef inline int64_t v_block(const Plan* p, int64_t block) noexcept nogil:
+    return block * p.points * v_step(BLOCK, p.width)
 
 
 cdef inline int64_t v_size(const Plan* p) noexcept nogil:
-    return p.points * v_step(p)
+    return v_block(p, blocks_of(p) - 1) + p.points * v_step(terms_of(p, blocks_of(p) - 1), p.width)
 
 
 cdef inline int64_t t_step(const Plan* p) noexcept nogil:
@@ -78,11 +83,12 @@ cdef inline void copy_row(const real* source, int64_t step, int64_t count, real*
             to[i * to_step] = source[i * step]
 
 
-cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, int64_t first, int64_t stop, const real* x,
-                        real* v, int64_t row, int64_t step) noexcept nogil:
+cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, int64_t first, int64_t stop, int64_t per,
+                        const real* x, real* v, int64_t row) noexcept nogil:
     """V of one unit: patches of the image with zeros around, transformed.
 
-    Of channels low..high those virtual channels that are in first..stop; these go `row` apart, points `step`.
+    Of channels low..high those virtual channels that are in first..stop. V has these in blocks of `per`, inside a block by
+    points and then by channels, `row` apart.
     """
     cdef real patch[MAX_LINES * MAX_PITCH]
     cdef const real* at[MAX_WIDTH]
@@ -92,12 +98,12 @@ cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, 
         if not leads(p, block):
             continue
         cut(p, unit, block, &s)
-        memset(&patch[0], 0, sizeof(patch))             # what no channel of the block writes stays zero
+        memset(&patch[0], 0, patch_size(p) * sizeof(real))      # what no channel of the block writes stays zero
         for i in range(p.width):
             at[i] = &patch[0] + s.cell[i]
         for c in range(low, high):
             bring_patches(p, &s, x + c * p.in_cells, &patch[0], pitch)
-            transform_patches(p, &s, block, c, first, stop, &at[0], pitch, v, row, step)
+            transform_patches(p, &s, block, c, first, stop, per, &at[0], pitch, v, row)
 
 
 cdef inline bint leads(const Plan* p, int64_t block) noexcept nogil:
@@ -115,18 +121,23 @@ cdef inline void bring_patches(const Plan* p, const Tiles* s, const real* x, rea
 
 
 cdef inline void transform_patches(const Plan* p, const Tiles* s, int64_t block, int64_t channel, int64_t first,
-                                   int64_t stop, const real** at, int64_t pitch, real* v, int64_t row,
-                                   int64_t step) noexcept nogil:
+                                   int64_t stop, int64_t per, const real** at, int64_t pitch, real* v,
+                                   int64_t row) noexcept nogil:
     """For all blocks that share the patch which begins with `block`."""
-    cdef int64_t left = block % p.x.blocks, top = block // p.x.blocks % p.y.blocks, y = top, x, c
+    cdef int64_t left = block % p.x.blocks, top = block // p.x.blocks % p.y.blocks, y = top, x, c, part, step
     cdef int vector, per_vector = lanes(v)
+    cdef real* to
     while y < p.y.blocks and p.y.family[y] == top:
         x = left
         while x < p.x.blocks and p.x.family[x] == left:
-            c = (block + (y - top) * p.x.blocks + x - left) * p.true_channels + channel
-            for vector in range(s.vectors if first <= c < stop else 0):
-                image(p.m, at + vector * per_vector, p.y.offset[y] * pitch + p.x.offset[x], pitch,
-                      v + (c - first) * row + vector * per_vector, step)
+            c = (block + (y - top) * p.x.blocks + x - left) * p.true_channels + channel - first
+            if 0 <= c < stop - first:
+                part = c // per
+                to = v + part * p.points * v_step(per, row) + (c - part * per) * row
+                step = v_step(min(per, stop - first - part * per), row)
+                for vector in range(s.vectors):
+                    image(p.m, at + vector * per_vector, p.y.offset[y] * pitch + p.x.offset[x], pitch,
+                          to + vector * per_vector, step)
             x += 1
         y += 1
 
@@ -210,14 +221,14 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
     """T of panels first..stop of one unit gets a block's share."""
     cdef int64_t row[PANELS + 1]
     cdef Pieces pieces
-    cdef int64_t point, i, low, high, depth = depth_of(p)
+    cdef int64_t point, i, low, high, step = v_step(terms_of(p, block), p.width), depth = depth_of(p)
     cdef const Zone* zone = zone_of(p, unit)
     cdef int vectors = <int>((tiles_of(p, zone, unit, 1) * LNN_WINO_VECTORS + p.width - 1) // p.width), k
     cdef bint add
     list_pieces(p, zone, block * BLOCK, block * BLOCK + terms_of(p, block), &pieces)
     for i in range(stop - first + 1):
         row[i] = row_of(p, first + i)
-    v += block * BLOCK * p.width
+    v += v_block(p, block)
     for point in range(p.points):
         k, add = 0, block > 0
         while k < pieces.count:
@@ -226,7 +237,7 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
                 break
             for i in range(stop - first):       # a sum of no terms is zero
                 product(<int>(row[i + 1] - row[i]), vectors, high - low, u + i * u_panel + point * u_step(p) + low, depth,
-                        v + point * v_step(p) + low * p.width, add, t + point * t_step(p) + (row[i] - row[0]) * p.width)
+                        v + point * step + low * p.width, add, t + point * t_step(p) + (row[i] - row[0]) * p.width)
             add = True
 
 

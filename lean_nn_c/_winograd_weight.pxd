@@ -73,10 +73,6 @@ cdef inline int vectors_of(const Plan* p, int64_t strip, int per_vector) noexcep
 # --- V[point][channel][tile], Q[strip][point][tile][width] ---
 
 
-cdef inline int64_t wv_step(const Plan* p, int64_t channels) noexcept nogil:
-    return channels * units_at_once(p) * p.width + PAD
-
-
 cdef inline int64_t q_step(const Plan* p) noexcept nogil:
     return units_at_once(p) * p.width * p.width + PAD
 
@@ -143,7 +139,7 @@ cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* 
 
 
 cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64_t stop, int vectors, int64_t tiles,
-                           const real* v, int64_t pitch, int64_t v_step, const real* q, int64_t q_step, bint add, real* du,
+                           const real* v, int64_t pitch, int64_t v_next, const real* q, int64_t q_step, bint add, real* du,
                            int64_t du_step) noexcept nogil:
     """dU of channels first..stop and one strip: sums over `tiles` of one zone.
 
@@ -159,7 +155,7 @@ cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64
         k = 0
         while k < pieces.count:
             k = next_run(&pieces, k, <int>(point % (p.m + 2)), <int>(point // (p.m + 2)), &low, &high)
-            sum_run(p, high - low, vectors, tiles, v + point * v_step + low * pitch, pitch, q + point * q_step,
+            sum_run(p, high - low, vectors, tiles, v + point * v_next + low * pitch, pitch, q + point * q_step,
                     add or not_all(p, &pieces), du + point * du_step + low * p.width)
 
 

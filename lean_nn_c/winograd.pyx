@@ -62,10 +62,10 @@ from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_VECTORS
 from lean_nn_c._winograd_plan cimport Plan, Zone, set_plan, tiles_of, units_left, zone_of
 from lean_nn_c._winograd_steps cimport (
-    PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, u_size, v_size, v_step,
+    BLOCK, PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, u_size, v_size, v_step,
 )
 from lean_nn_c._winograd_weight cimport (
-    CHAIN, ROWS, columns_of_threads, make_q, make_w, parts_of, q_step, strips_of, sum_tiles, units_at_once, vectors_of, wv_step,
+    CHAIN, ROWS, columns_of_threads, make_q, make_w, parts_of, q_step, strips_of, sum_tiles, units_at_once, vectors_of,
 )
 from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT
@@ -84,9 +84,9 @@ cdef bint planned(Plan* p, const Geometry* g, bint transposed, int m, int64_t wi
     return set_plan(p, g, transposed, m, width)
 
 
-cdef void image_tiles(const Plan* p, int64_t unit, int64_t low, int64_t high, int64_t first, int64_t stop, const real* x,
-                      real* v, int64_t row, int64_t step) noexcept nogil:
-    make_v(p, unit, low, high, first, stop, x, v, row, step)
+cdef void image_tiles(const Plan* p, int64_t unit, int64_t low, int64_t high, int64_t first, int64_t stop, int64_t per,
+                      const real* x, real* v, int64_t row) noexcept nogil:
+    make_v(p, unit, low, high, first, stop, per, x, v, row)
 
 
 cdef void filter_panel(const Plan* p, int64_t panel, int64_t block, const real* w, real* u) noexcept nogil:
@@ -108,7 +108,7 @@ cdef bint wide_units(const Plan* p, int64_t unit, int64_t units, int64_t first, 
     cdef int64_t i, panel = first
     cdef bint spoilt = False
     for i in range(units):
-        image_tiles(p, unit + i, 0, p.true_channels, 0, p.channels, x, space + i * v_size(p), p.width, v_step(p))
+        image_tiles(p, unit + i, 0, p.true_channels, 0, p.channels, BLOCK, x, space + i * v_size(p), p.width)
     while panel < stop:
         spoilt |= finish(p, unit, units, panel, min(panel + PANELS, stop), <const real*>NULL,
                          u + (panel - first) * blocks_of(p) * u_size(p), <real*>NULL, <const real*>space,
@@ -181,7 +181,7 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
         units = min(most, p.units - unit)
         for i in prange(units * chunks, schedule="dynamic", num_threads=threads):
             image_tiles(p, unit + i // chunks, i % chunks * CHUNK, min(i % chunks * CHUNK + CHUNK, p.true_channels), 0,
-                        p.channels, x, v + i // chunks * v_size(p), p.width, v_step(p))
+                        p.channels, BLOCK, x, v + i // chunks * v_size(p), p.width)
         parts = min(units, (2 * threads + pieces - 1) // pieces) if threads > 1 else 1
         for i in prange(pieces * parts, schedule="dynamic", num_threads=threads):
             spoilt += deep_panels(p, unit + i % parts * units // parts,
@@ -206,8 +206,8 @@ cdef bint weight_part(const Plan* p, int64_t first, int64_t stop, const real* x,
                       real* space) noexcept nogil:
     """w_bar of units first..stop, where channels are few: V and Q of CHAIN tiles at a time, and all of dU, in `space`."""
     cdef int64_t at_once = max(CHAIN // p.width, <int64_t>1), pitch = at_once * p.width, strips = strips_of(p)
-    cdef int64_t v_step = p.channels * pitch + PAD, q_step = pitch * p.width + PAD, du_step = p.channels * p.width + PAD
-    cdef real* q = space + p.points * v_step
+    cdef int64_t v_next = v_step(p.channels, pitch), q_step = pitch * p.width + PAD, du_step = p.channels * p.width + PAD
+    cdef real* q = space + p.points * v_next
     cdef real* du = q + strips * p.points * q_step
     cdef int64_t unit = first, units, i, strip
     cdef const Zone* zone
@@ -216,12 +216,12 @@ cdef bint weight_part(const Plan* p, int64_t first, int64_t stop, const real* x,
         zone = zone_of(p, unit)
         units = min(min(at_once, stop - unit), units_left(p, zone, unit))
         for i in range(units):
-            image_tiles(p, unit + i, 0, p.true_channels, 0, p.channels, x, space + i * p.width, pitch, v_step)
+            image_tiles(p, unit + i, 0, p.true_channels, 0, p.channels, p.channels, x, space + i * p.width, pitch)
             for strip in range(strips):
                 make_q(p, unit + i, strip, y_bar, q + strip * p.points * q_step + i * p.width * p.width, q_step)
         for strip in range(strips):
             sum_tiles(p, zone, 0, p.channels, vectors_of(p, strip, lanes(x)), tiles_of(p, zone, unit, units),
-                      <const real*>space, pitch, v_step, <const real*>q + strip * p.points * q_step, q_step, unit > first,
+                      <const real*>space, pitch, v_next, <const real*>q + strip * p.points * q_step, q_step, unit > first,
                       du + strip * p.points * du_step, du_step)
         unit += units
     for strip in range(strips):
@@ -253,24 +253,24 @@ cdef int narrow_group(const Plan* p, int64_t parts, const real* x, const real* y
 cdef bint weight_rectangle(const Plan* p, int64_t first, int64_t stop, int64_t strip, int64_t last, const real* x,
                            const real* y_bar, real* w_bar, real* space) noexcept nogil:
     """w_bar of channels first..stop and strips strip..last: V and Q of a block of tiles, and dU of a piece, in `space`."""
-    cdef int64_t most = units_at_once(p), pitch = most * p.width, v_step = wv_step(p, stop - first)
+    cdef int64_t most = units_at_once(p), pitch = most * p.width, v_next = v_step(stop - first, pitch)
     cdef int64_t pieces = (stop - first + ROWS - 1) // ROWS, q_all = p.points * q_step(p)
     cdef int64_t unit = 0, units, i, k, low, high
     cdef const Zone* zone
-    cdef real* q = space + p.points * v_step
+    cdef real* q = space + p.points * v_next
     cdef real* du = q + (last - strip) * q_all
     cdef bint spoilt = False
     while unit < p.units:
         zone = zone_of(p, unit)
         units = min(most, units_left(p, zone, unit))
         for i in range(units):
-            image_tiles(p, unit + i, 0, p.true_channels, first, stop, x, space + i * p.width, pitch, v_step)
+            image_tiles(p, unit + i, 0, p.true_channels, first, stop, stop - first, x, space + i * p.width, pitch)
             for k in range(strip, last):
                 make_q(p, unit + i, k, y_bar, q + (k - strip) * q_all + i * p.width * p.width, q_step(p))
         for i in range(pieces * (last - strip)):
             k, low, high = i // pieces, (stop - first) * (i % pieces) // pieces, (stop - first) * (i % pieces + 1) // pieces
             sum_tiles(p, zone, first + low, first + high, vectors_of(p, strip + k, lanes(x)), tiles_of(p, zone, unit, units),
-                      <const real*>space + low * pitch, pitch, v_step, <const real*>q + k * q_all, q_step(p), False, du,
+                      <const real*>space + low * pitch, pitch, v_next, <const real*>q + k * q_all, q_step(p), False, du,
                       t_step(p))
             spoilt |= way_back(p, first + low, first + high, strip + k, <const real*>du, t_step(p), unit > 0, w_bar)
         unit += units
@@ -280,7 +280,7 @@ cdef bint weight_rectangle(const Plan* p, int64_t first, int64_t stop, int64_t s
 cdef int weight_group(const Plan* p, const real* x, const real* y_bar, real* w_bar, int threads) noexcept nogil:
     """Rectangles of w_bar, one for every thread."""
     cdef int64_t columns = columns_of_threads(p, threads), lines = threads // columns, strips = strips_of(p), i, spoilt = 0
-    cdef int64_t v_most = p.points * wv_step(p, (p.channels + lines - 1) // lines)
+    cdef int64_t v_most = p.points * v_step((p.channels + lines - 1) // lines, units_at_once(p) * p.width)
     cdef int64_t q_most = (strips + columns - 1) // columns * p.points * q_step(p), size = whole_lines(v_most + q_most + t_size(p))
     cdef real* memory = <real*>take_scratch((threads * size + SPARE_LINE) * sizeof(real))
     if memory == NULL:
