@@ -63,7 +63,7 @@ cdef void choose(Plan* p, str name, int per_vector):
     cdef bint transposed = name == "conv_input"
     if name == "conv_weight":
         p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT)
-        p.pays = winograd_weight_pays(g, p.m)
+        p.pays = winograd_weight_pays(g, p.m, per_vector)
     else:
         p.m, p.few = winograd_tile(g, transposed, per_vector), by_strips(p, CONV_INPUT if transposed else CONV)
         p.pays = winograd_pays(g, transposed, p.m, per_vector, p.few and not transposed, p.packed)

@@ -8,7 +8,7 @@ cdef int winograd_tile(const Geometry* g, bint transposed, int per_vector) noexc
 cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector, bint few,
                         bint packed) noexcept nogil
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil
-cdef bint winograd_weight_pays(const Geometry* g, int m) noexcept nogil
+cdef bint winograd_weight_pays(const Geometry* g, int m, int per_vector) noexcept nogil
 cdef int winograd_conv(const Geometry* g, bint transposed, int m, const real* source, const real* w, const real* packed,
                        const real* b, const lnn_tail* tail, real* out) noexcept nogil
 cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const real* y_bar, real* w_bar) noexcept nogil

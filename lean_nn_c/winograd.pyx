@@ -332,17 +332,32 @@ cdef bint common(const Geometry* g) noexcept nogil:
             and g.dil[0] == g.dil[1] == 1)
 
 
-cdef bint saves(const Plan* p, const Geometry* g, double product, double image, double result,
-                double filters, double margin) noexcept nogil:
-    """Whether one group costs less than by taps, by the factor `margin`, where a term of a sum costs 1.
+cdef struct Costs:      # in terms of a sum by taps
+    double product      # a term of the tiles' products
+    double image        # a tile's transform, per channel and point; twice as much where it is gathered from cells apart
+    double result       # and per row
+    double filters      # a filter's
+    double few          # by taps: of a term, divided by the rows
+    double line         # the same, divided by the outputs of a line
+    double plane        # of a cell of the source
+    double stride       # of a term, where strides are more than 1
 
-    A term of the tiles' products costs `product`, a tile's transforms cost `image` per channel and `result` per row
-    (and point), a filter's `filters`. Measured beside taps on 200 random shapes (one to three axes, kernels of 2 to 9
-    cells, stride 1 and 2, dilation 1 and 2, 4 to 128 channels): of those it takes, the ratio's mean is 1.2 to 1.6.
+
+cdef bint saves(const Plan* p, const Geometry* g, const Costs* c, double margin) noexcept nogil:
+    """Whether one group costs less than by taps, by the factor `margin`.
+
+    The costs were fitted to 4,000 timings, one thread, float: kernels of 2 to 9 cells, stride 1 and 2, dilation 1 and 2, 4 to
+    128 channels, 1 to 16 samples of 7 x 7 to 39 x 39. Of those it takes, the ratio's mean is 1.25 to 1.35; its choices
+    are 2 (conv, conv_input) and 4 per cent (conv_weight) slower than always the faster one.
     """
-    cdef double pairs = <double>p.channels * p.rows, transforms = image * p.channels + result * p.rows
-    cdef double cost = p.width * (p.work * product * pairs + <double>p.units * p.points * transforms) + filters * pairs
-    return margin * cost < <double>g.n * g.outs * g.taps * g.cg * g.og
+    cdef double pairs = <double>p.channels * p.rows, terms = <double>g.n * g.outs * g.taps * g.cg * g.og
+    cdef bint strided = g.stride[g.rank - 1] > 1
+    cdef double transforms = ((2 if p.x.in_step > 1 else 1) * c.image * p.channels
+                              + (1.5 if p.x.out_step > 1 or p.line else 1) * c.result * p.rows)
+    cdef double cost = p.width * (p.work * c.product * pairs + <double>p.units * p.points * transforms) + c.filters * pairs
+    cdef double taps = (terms * (1 + c.few / p.true_rows + c.line / p.x.out_size + (c.stride if strided else 0))
+                        + c.plane * g.n * p.true_channels * p.in_cells + 10 * <double>g.taps * g.cg * g.og)
+    return margin * cost < taps
 
 
 cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector, bint few,
@@ -357,11 +372,10 @@ cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vecto
     it is 1.1 (7 x 7) to 2.2 times as fast, with 64 1.4 to 3; below 8 channels or 7 x 7 outputs the two take turns.
     """
     cdef Plan p
+    cdef Costs c = [1.2, 12, 19, 0 if packed else 630, 3, 2.5, 0 if transposed else 20, 0.6 if transposed else 0]
     if common(g):
         return min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49
-    return (m != 0 and planned(&p, g, transposed, m, per_vector)
-            and saves(&p, g, 1.05, 18, 25 if p.x.subs > 1 else 11, 0 if packed else 450 if p.plain else 550,
-                      1.3 if few else 1.1))
+    return m != 0 and planned(&p, g, transposed, m, per_vector) and saves(&p, g, &c, 1.3 if few else 1.1)
 
 
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
@@ -374,7 +388,7 @@ cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
     return 4 if four.work + 6 * 36 < two.work + 6 * 16 else 2
 
 
-cdef bint winograd_weight_pays(const Geometry* g, int m) noexcept nogil:
+cdef bint winograd_weight_pays(const Geometry* g, int m, int per_vector) noexcept nogil:
     """Whether, where it applies, conv_weight is faster so than by taps.
 
     3 x 3 kernels were measured in both types with 1 and 8 samples of 4 x 4 to 56 x 56 cells: with 8 channels on both
@@ -382,10 +396,14 @@ cdef bint winograd_weight_pays(const Geometry* g, int m) noexcept nogil:
     so few tiles as a single 7 x 7 has costs more than they save (0.8 to 1.0 times as fast).
     """
     cdef Plan p
+    cdef Costs c = [1.44, 18, 9.4, 268, 13, 0.6, 10, 0.1]
     if common(g):
         return min(g.cg, g.og) >= 8 and g.n * g.outs >= 80
-    return (m != 0 and planned(&p, g, False, m, 1)
-            and saves(&p, g, 1.25, 20, 30 if p.line else 17, 600 if p.plain else 1000, 1.1))
+    if m == 0 or not planned(&p, g, False, m, per_vector):
+        return False
+    if p.points * p.channels > 8192:        # V of a block of tiles leaves the second-level cache
+        c.image *= 1.5
+    return saves(&p, g, &c, 1.1)
 
 
 cdef int winograd_conv(const Geometry* g, bint transposed, int m, const real* source, const real* w, const real* packed,
