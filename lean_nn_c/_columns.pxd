@@ -87,6 +87,7 @@ cdef inline void cut(const Columns* c, int64_t first, int64_t columns, Strip* s)
     cdef int64_t at[MAX_RANK]
     cdef int64_t rest = first, column = 0, base, dest, room
     cdef int i, last = c.rank - 1
+    cdef Piece* before
     for i in range(last, -1, -1):
         at[i] = rest % c.count[i]
         rest //= c.count[i]
@@ -97,9 +98,13 @@ cdef inline void cut(const Columns* c, int64_t first, int64_t columns, Strip* s)
             base += at[i] * c.pitch[i]
             dest += at[i] * c.step[i]
         room = min(c.count[last] - at[last], columns - column)
-        s.piece[s.pieces].base, s.piece[s.pieces].dest = base, dest
-        s.piece[s.pieces].column, s.piece[s.pieces].length = column, room
-        s.pieces += 1
+        before = &s.piece[max(s.pieces - 1, 0)]
+        if s.pieces and before.base + before.length == base and before.dest + before.length * c.step[last] == dest:
+            before.length += room           # a row that begins where the one before ends
+        else:
+            s.piece[s.pieces].base, s.piece[s.pieces].dest = base, dest
+            s.piece[s.pieces].column, s.piece[s.pieces].length = column, room
+            s.pieces += 1
         column += room
         at[last] = 0
         for i in range(last - 1, -1, -1):

@@ -14,7 +14,7 @@ from lean_nn_c._columns cimport MAX_TILE, Columns
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._planes cimport Planes, reach
 from lean_nn_c._simd cimport LNN_ROWS
-from lean_nn_c._taps cimport Block, Taps
+from lean_nn_c._taps cimport ABREAST, Block, Taps
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport FEW, Panels, first_row, panels_of, rows_in
 
@@ -87,22 +87,40 @@ cdef inline void open_phases(const Geometry* g, const Planes* p, Columns* c, Tap
 cdef inline void pack_phases(const Geometry* g, const Taps* t, const Block* k, const int64_t* place, const real* w,
                              int64_t channels, real* out) noexcept nogil:
     """Rows (c, r) of `channels` channels, one block of terms, as panels."""
-    cdef int64_t phases = residues(g), panel, row, i, e, channel
-    cdef int64_t count = t.count if t.together else k.terms
-    cdef const int64_t* tap
-    cdef const real* source
-    cdef real* to
+    cdef int64_t off[LNN_ROWS]          # of a panel's rows in the weight, for one e; -1: no tap
+    cdef int64_t phases = residues(g), count = t.count if t.together else k.terms
+    cdef int64_t summed = k.terms // count, at_once = ABREAST // count + 1, first = 0, panel, e, row, tap
+    cdef int i, mr
+    cdef bint neighbours
     cdef Panels p = panels_of(channels * phases)
-    for panel in range(p.count):
-        for i in range(rows_in(&p, panel)):
-            row = first_row(&p, panel) + i
-            tap = place + row % phases * t.count + k.first
-            source, to = w + k.a + row // phases * g.taps, out + panel * k.terms * LNN_ROWS + i
-            for channel in range(k.terms // count):
-                for e in range(count):
-                    to[e * LNN_ROWS] = source[tap[e]] if tap[e] >= 0 else 0
-                source += t.a_channel
-                to += count * LNN_ROWS
+    while first < summed:
+        for panel in range(p.count):
+            mr = rows_in(&p, panel)
+            for e in range(count):
+                neighbours = mr == LNN_ROWS
+                for i in range(mr):
+                    row = first_row(&p, panel) + i
+                    tap = place[row % phases * t.count + k.first + e]
+                    off[i] = row // phases * g.taps + tap if tap >= 0 else -1
+                    neighbours = neighbours and off[i] == off[0] + i and off[0] >= 0
+                pack_term(w + k.a + first * t.a_channel, t.a_channel, &off[0], mr, neighbours, min(at_once, summed - first),
+                          out + (panel * k.terms + first * count + e) * LNN_ROWS, count * LNN_ROWS)
+        first += at_once
+
+
+cdef inline void pack_term(const real* w, int64_t step, const int64_t* off, int mr, bint neighbours, int64_t channels,
+                           real* out, int64_t out_step) noexcept nogil:
+    """A panel's rows of one e, for some of the channels summed over."""
+    cdef int64_t channel
+    cdef int i
+    for channel in range(channels):
+        if neighbours:
+            memcpy(out, w + off[0], LNN_ROWS * sizeof(real))
+        else:
+            for i in range(mr):
+                out[i] = w[off[i]] if off[i] >= 0 else 0
+        w += step
+        out += out_step
 
 
 cdef inline void interleave(const real* sums, int64_t lds, int64_t length, int64_t rows, real* out) noexcept nogil:

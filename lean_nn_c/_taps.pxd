@@ -13,6 +13,8 @@ from lean_nn_c._planes cimport Planes, period, reach
 
 cdef enum:
     BLOCK = 384             # terms of a partial sum, at most
+    ABREAST = 16            # terms that conv_input packs for all panels in turn: they lie far apart in the weight, and their
+                            # rows side by side, so that each line of it comes into the cache once
 
 
 cdef struct Taps:

@@ -40,7 +40,7 @@ from lean_nn_c._simd cimport (
     LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_tail, lnn_vectors, piece, whole_lines,
 )
 from lean_nn_c._taps cimport (
-    BLOCK, Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, split_terms,
+    ABREAST, BLOCK, Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, split_terms,
     table_length, taps_of_residue,
 )
 from lean_nn_c._types cimport real
@@ -65,12 +65,14 @@ cdef void pack_weight(const Taps* t, const Block* k, const real* a, int64_t lda,
                       real* out) noexcept nogil:
     """Rows 0..m of one block of terms as panels. conv's terms are neighbours in the weight, conv_input's are not."""
     cdef Panels p = panels_of(m)
-    cdef int64_t i
+    cdef int64_t i, first = 0
     if not transposed:
         pack_rows(a + k.a + k.first, lda, 1, m, k.terms, k.terms, out)
-    for i in range(p.count if transposed else 0):
-        gather(a + first_row(&p, i) * lda + k.a, lda, rows_in(&p, i), t.a + k.first, k.terms,
-               out + i * k.terms * LNN_ROWS)
+    while transposed and first < k.terms:
+        for i in range(p.count):
+            gather(a + first_row(&p, i) * lda + k.a, lda, rows_in(&p, i), t.a + k.first + first,
+                   min(<int64_t>ABREAST, k.terms - first), out + (i * k.terms + first) * LNN_ROWS)
+        first += ABREAST
 
 
 cdef void strip_of(const Columns* c, const Taps* t, const Block* k, const real* planes, int64_t column, int64_t columns,
