@@ -45,7 +45,7 @@ cdef enum:
     SHARED = 524288         # values of V and Q of a block, if that leaves FEWEST tiles
     CHAIN = 32              # tiles of a partial sum
     PARTS = 16              # of the tiles, where channels are few
-    LEAST = 4               # units of a part
+    LEAST = 3               # units of a part
     ENOUGH = 128            # tiles of a part that make the way back cheap: fewer only for the sake of FORCE threads
     FORCE = 8
     NARROW = 2097152        # bytes of V and Q of CHAIN tiles and of dU, at most, where channels are few
@@ -94,13 +94,20 @@ cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int
 
 
 cdef inline int64_t parts_of(const Plan* p, int itemsize) noexcept nogil:
-    """Parts of the tiles, each with sums of its own; 0: there are too many channels for that."""
+    """Parts of the tiles, each with sums of its own; 0: there are too many channels for that.
+
+    A power of two, so that two or four threads have equal shares.
+    """
     cdef double wide = strips_of(p) * p.width, tiles = CHAIN + p.width
     cdef double size = p.points * (tiles * (p.channels + wide) + p.channels * wide) * itemsize
-    cdef int64_t parts = max(min(p.units // LEAST, <int64_t>PARTS), <int64_t>1)
+    cdef int64_t parts = PARTS
+    while parts > max(p.units // LEAST, <int64_t>1):
+        parts //= 2
     if size > (MUCH if parts >= FORCE else NARROW):
         return 0
-    return min(parts, max(p.tiles // ENOUGH, <int64_t>FORCE))
+    while parts > max(p.tiles // ENOUGH, <int64_t>FORCE):
+        parts //= 2
+    return parts
 
 
 cdef inline int64_t columns_of_threads(const Plan* p, int threads) noexcept nogil:
