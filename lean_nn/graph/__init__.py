@@ -13,6 +13,7 @@
 ``family``      `Family`: programs of one function for different sizes
 ``sizes``       sizes that are left open, and numbers that follow from them
 ``general``     one description for all sizes, from tracing at several
+``watched``     sizes that write down what they are compared with
 ``listing``     printing, Graphviz
 ``profile``     time per node, as a table and a picture
 ``files``       save and load

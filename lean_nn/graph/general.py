@@ -9,9 +9,10 @@ mean, a reciprocal of one), and the number fixed or, again, such a polynomial. A
 is a graph that depends on its sizes in a way that a file cannot say: an error that names the node.
 
 **Is that enough?** Polynomials that agree at more places than they have coefficients are one, but a function may ask
-``if len(x) > 100``. One of the traces therefore watches: its sizes are integers that remember what they are compared with, also
-after sums and products with fixed numbers, and the function is traced on both sides of every such place as well.
-(A number that went through ``operator.index`` or NumPy has forgotten: there the usual sizes must do.)
+``if x.shape[0] > 100``. One of the traces therefore watches: its sizes are integers that remember what they are compared with,
+also after arithmetic with fixed numbers (``watched.py``), and the function is traced on both sides of every such place as well.
+A number that went through ``len``, ``range``, ``operator.index`` or NumPy has forgotten; the sizes `FAR` are for those: a function
+that asks whether its size is larger than any number up to 65,536 answers differently at two of them, and is refused.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from lean_nn.graph.family import Family
 from lean_nn.graph.ir import Array, Node
 from lean_nn.graph.sizes import DEGREE, Size, closed, shown
 from lean_nn.graph.trace import Traced
+from lean_nn.graph.watched import LARGEST, Watched
 from lean_nn.primitive import GraphError
 
 USUAL = (2, 3, 5, 1, 4, 7, 0, 64, 1031)
@@ -37,77 +39,7 @@ ROOMY = (8, 16, 24, 32, 48, 96, 128, 224, 256, 384)  # where a function wants la
 CONFIRM = 3  # traces more than a polynomial has coefficients
 WATCHED = 6  # sizes of the trace that watches
 PLACES = 32  # that a function may compare its sizes with
-LARGEST_TRACE = 1 << 16  # a place beyond is what memory can address, say, and no batch
-
-
-class Watched(int):
-    """The open size number `index` times `times` plus `plus`; writes down what it is compared with."""
-
-    index: int
-    times: int
-    plus: int
-    seen: set[tuple[int, int]]
-
-    @classmethod
-    def of(cls, size: int, index: int, times: int, plus: int, seen: set[tuple[int, int]]) -> Watched:
-        """A size, of which `times` · size + `plus` is looked at."""
-        self = cls(size * times + plus)
-        self.index, self.times, self.plus, self.seen = index, times, plus, seen
-        return self
-
-    def _moved(self, times: int, plus: int) -> Watched:
-        size = (int(self) - self.plus) // self.times
-        return Watched.of(size, self.index, self.times * times, self.plus * times + plus, self.seen)
-
-    def __add__(self, other: Any) -> Any:
-        return self._moved(1, other) if type(other) is int else int(self) + _plain(other)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._moved(1, -other) if type(other) is int else int(self) - _plain(other)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._moved(other, 0) if type(other) is int and other else int(self) * _plain(other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def _note(self, other: Any) -> None:
-        if type(other) in (int, float):  # times · n + plus ? other changes its answer near this n
-            place = int((other - self.plus) // self.times)
-            self.seen.update((self.index, n) for n in (place - 1, place, place + 1) if 0 <= n <= LARGEST_TRACE)
-
-    def __eq__(self, other: object) -> bool:
-        self._note(other)
-        return int(self) == other
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __lt__(self, other: Any) -> bool:
-        self._note(other)
-        return bool(int(self) < other)
-
-    def __le__(self, other: Any) -> bool:
-        self._note(other)
-        return bool(int(self) <= other)
-
-    def __gt__(self, other: Any) -> bool:
-        self._note(other)
-        return bool(int(self) > other)
-
-    def __ge__(self, other: Any) -> bool:
-        self._note(other)
-        return bool(int(self) >= other)
-
-    def __bool__(self) -> bool:
-        self._note(0)
-        return int(self) != 0
-
-    def __hash__(self) -> int:  # unlike its number's, so that what is cached by shape is not found by other traces
-        return hash((int(self), id(self.seen)))
-
-
-def _plain(number: Any) -> Any:
-    return int(number) if isinstance(number, Watched) else number
+FAR = (10, 100, 256, 1000, 4096, 10_000, LARGEST)  # where forgotten comparisons show: one open size at a time
 
 
 # --- tracing at several sizes ---
@@ -129,11 +61,12 @@ def traces(family: Family) -> list[tuple[dict[Size, int], Traced]]:
     if len(found) < needed:
         raise ValueError(f"save: a family is traced at {needed} sizes at least; got {len(found)} that its function takes, for "
                          f"otherwise it says: {problem}; save one of its programs, as in family.at(...).save(path)")
-    for sizes in _places(family):
+    alike = len({len(traced.graph.nodes) for sizes, traced in found.items() if min(sizes) > 1}) == 1
+    for sizes in (*_places(family), *(_far(count) if alike else ())):  # a loop over a size is refused without running far
         if sizes not in found:
             try:
                 found[sizes] = family.make(dict(zip(family.open, sizes, strict=True)))
-            except (ValueError, ArithmeticError):
+            except (ValueError, ArithmeticError, MemoryError):
                 continue  # not a size that the function takes
     return [(dict(zip(family.open, sizes, strict=True)), traced) for sizes, traced in found.items()]
 
@@ -155,6 +88,11 @@ def _candidates(count: int) -> Iterator[tuple[int, ...]]:
         yield (n,) * count
         if count > 1:
             yield tuple(mixed.choice(ROOMY) for _ in range(count))
+
+
+def _far(count: int) -> list[tuple[int, ...]]:
+    """Sizes far apart, one of them at a time."""
+    return [tuple(n if i == j else WATCHED for j in range(count)) for i in range(count) for n in FAR]
 
 
 def _places(family: Family) -> list[tuple[int, ...]]:

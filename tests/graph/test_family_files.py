@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+import operator
 import pickle
 import random
 import tracemalloc
@@ -19,9 +21,10 @@ import lean_nn.functional as F
 from lean_nn import tree
 from lean_nn.graph import Family, files
 from lean_nn.graph import family as families
-from lean_nn.graph.general import Fit, Watched
+from lean_nn.graph.general import Fit
 from lean_nn.graph.passes import EXACT
 from lean_nn.graph.sizes import closed
+from lean_nn.graph.watched import DerivedFloat, Watched
 from lean_nn.primitive import GraphError
 
 RNG = np.random.default_rng(0)
@@ -195,7 +198,71 @@ def test_watched_sizes_remember_what_they_are_compared_with():
     assert 3 * (n + 1) < 100 and {i for _, i in seen} == {31, 32, 33}
     seen.clear()
     assert not n > 1e9 and not seen
-    assert n // 4 == 1 and n * n == 36 and n - n == 0 and type(n * n) is int
+    assert n * n == 36 and n - n == 0 and type(n * n) is int and 10 - n == 4
+    seen.clear()
+    assert 10 - 2 * n > -91 and {i for _, i in seen} == {49, 50, 51}
+
+
+ASKED = {
+    "quotient": (lambda n: n // 2 > 600, {1201, 1202}),
+    "of a quotient": (lambda n: (n // 3 + 1) * 2 - 1 >= 801, {1199, 1200}),
+    "remainder": (lambda n: n % 20_000 == 0, {0, 1, 19_999, 20_000, 20_001, 40_000, 40_001, 59_999, 60_000, 60_001}),
+    "fraction": (lambda n: n / 8 < 100.25, {801, 802}),
+    "power": (lambda n: n**2 <= 10**6, {1000, 1001}),
+    "turned": (lambda n: 1 / n > 1e-3, {0, 1, 999, 1000}),
+    "whether there is one": (lambda n: bool(n // 500), {499, 500}),
+    "never": (lambda n: n // 2 < 0, set()),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_made_of_a_size_remembers_too(name):
+    """The sizes on both sides of where the answer changes, and the answer itself."""
+    ask, places = ASKED[name]
+    seen = set()
+    assert ask(Watched.of(6, 0, 1, 0, seen)) is ask(6)
+    assert {n for _, n in seen} == places
+
+
+def test_what_lean_nn_makes_of_a_size_is_a_number():
+    seen = set()
+    n = Watched.of(6, 0, 1, 0, seen)
+    assert type(eval("n // 2", {"__name__": "lean_nn.ops.shape", "n": n})) is int
+    half = n / 4
+    assert type(half) is DerivedFloat and type(half * n) is float and str(half) == "1.5" and [7][n // 6 - 1] == 7
+
+
+FORGOTTEN = {
+    "len": lambda x: F.relu(x) if len(x) > 3000 else x,
+    "index": lambda x: F.relu(x) if operator.index(x.shape[0]) >= 60_000 else x,
+    "range": lambda x: F.relu(x) if len(range(x.shape[0])) > 5000 else x,
+    "float": lambda x: F.relu(x) if float(x.shape[0]) > 2000.5 else x,
+    "math": lambda x: F.relu(x) if math.log2(x.shape[0] + 1) > 11.5 else x,
+    "NumPy": lambda x: F.relu(x) if np.sqrt(x.shape[0]) > 50 else x,
+    "NumPy's shapes": lambda x: F.relu(x) if np.zeros(x.shape[0]).size > 1500 else x,
+    "a round number": lambda x: F.relu(x) if operator.index(x.shape[0]) == 1000 else x,
+    "text": lambda x: F.relu(x) if len(str(x.shape[0])) == 5 else x,
+}
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_comparisons_of_numbers_that_have_forgotten_are_refused(name, tmp_path):
+    family = ln.compile(FORGOTTEN[name], (None, 4))
+    with pytest.raises(GraphError, match=r"save: .* holds one graph for all sizes; got node %1: with None=\d+ it"):
+        family.save(tmp_path / "f")
+
+
+def test_a_loop_over_a_size_is_refused_before_it_runs_far():
+    longest = 0
+
+    def f(x):
+        nonlocal longest
+        longest = max(longest, x.shape[0])
+        return sum((x[i] for i in range(x.shape[0])), 0 * x.sum(0))
+
+    with pytest.raises(GraphError, match="one graph for all sizes"):
+        files.to_bytes(ln.compile(f, (None, 4)))
+    assert longest < 2000
 
 
 def test_fit():
