@@ -7,7 +7,7 @@
 #define VECTORS (LNN_LANES / WIDTH)
 #define EACH _Pragma("GCC ivdep") for /* elements do not depend on each other, also where out is the input */
 
-static T LNN_NAME(lnn_chunk_sum)(const T *x, ptrdiff_t n) {
+static LNN_APART T LNN_NAME(lnn_chunk_sum)(const T *x, ptrdiff_t n) {
     V acc[VECTORS];
     ptrdiff_t i = 0;
     if (n <= 8) {
@@ -100,7 +100,7 @@ LNN_INLINE V LNN_NAME(lnn_larger)(V a, V b) {
 
 /* the place of the first largest (or least) of a line of n, of the first NaN if there is one. A piece that is larger than all before
  * it is remembered, and looked through at the end: one pass over memory, without a place per lane. */
-static ptrdiff_t LNN_NAME(lnn_row_extreme)(const T *x, ptrdiff_t n, int least) {
+static LNN_APART ptrdiff_t LNN_NAME(lnn_row_extreme)(const T *x, ptrdiff_t n, int least) {
     const T sign = least ? -1 : 1;
     ptrdiff_t found = 0;
     T best = sign * x[0];
@@ -182,7 +182,7 @@ LNN_INLINE void LNN_NAME(lnn_exps)(const T *x, T *to, ptrdiff_t n, T shift, cons
 }
 
 /* Σ e for e = exp(x − shift), left in `e` unless that is NULL; Σ e·t in *dot where there is a t, Σ (shift − x) where dot is alone */
-static T LNN_NAME(lnn_exp_line)(const T *x, const T *t, T *e, ptrdiff_t n, T shift, T *dot) {
+static LNN_APART T LNN_NAME(lnn_exp_line)(const T *x, const T *t, T *e, ptrdiff_t n, T shift, T *dot) {
     T buffer[LNN_CHUNK], total = 0, other = 0;
     for (ptrdiff_t i = 0; i < n; i += LNN_CHUNK) {
         const ptrdiff_t size = n - i < LNN_CHUNK ? n - i : LNN_CHUNK;
@@ -198,7 +198,7 @@ static T LNN_NAME(lnn_exp_line)(const T *x, const T *t, T *e, ptrdiff_t n, T shi
     return total;
 }
 
-static T LNN_NAME(lnn_row_dot)(const T *x, const T *t, ptrdiff_t n) {
+static LNN_APART T LNN_NAME(lnn_row_dot)(const T *x, const T *t, ptrdiff_t n) {
     T buffer[LNN_CHUNK], total = 0;
     for (ptrdiff_t i = 0; i < n; i += LNN_CHUNK) {
         const ptrdiff_t size = n - i < LNN_CHUNK ? n - i : LNN_CHUNK;

@@ -9,6 +9,8 @@
 
 #include "simd.h"
 
+#define LNN_APART __attribute__((noinline)) /* large, and called in several places: the wheel is small */
+
 #if defined(__AVX2__) && LNN_BYTES == 32
 #include <immintrin.h>
 static const int32_t lnn_there_f32[16] = {-1, -1, -1, -1, -1, -1, -1, -1};

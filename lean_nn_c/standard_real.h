@@ -54,7 +54,7 @@ LNN_INLINE double LNN_NAME(lnn_std_piece)(const T *x, ptrdiff_t rows, ptrdiff_t 
 }
 
 /* (Σ t, Σ t·(x − centre)) likewise, where there is a w with w·t in place of t */
-LNN_INLINE void LNN_NAME(lnn_std_pair)(const T *t, const T *x, const T *w, ptrdiff_t rows, ptrdiff_t n, ptrdiff_t pitch, const T centre,
+static LNN_APART void LNN_NAME(lnn_std_pair)(const T *t, const T *x, const T *w, ptrdiff_t rows, ptrdiff_t n, ptrdiff_t pitch, const T centre,
                                          double sums[2]) {
     V acc[VECTORS], dot[VECTORS];
 #pragma GCC unroll 8
