@@ -6,7 +6,7 @@
 # is a row vector, count = 1 a single number, a number per channel has inner = H·W. A segment never crosses a place
 # where such an input changes its value (inner > 1) or starts again (inner = 1), so within it every input has step 0 or 1.
 # Where such places are less than CHAIN_NEAR apart, the calls would cost more than the arithmetic: the inputs that repeat are
-# then spelt out, CHAIN_LINE cells at a time, and a segment crosses as many places as it likes.
+# then spelt out, a line at a time, and a segment crosses as many places as it likes.
 
 from cython.parallel cimport prange
 from libc.stdint cimport uint8_t
@@ -24,7 +24,7 @@ cdef extern from "elementwise.h" nogil:
 cdef enum:
     CHAIN = 1024            # cells of a segment at most
     CHAIN_NEAR = 128        # cells of a segment at least, where inputs are not spelt out
-    CHAIN_LINE = 256        # cells of a segment where they are
+    CHAIN_LINE = 256        # cells of a segment where they are, at least; more where few of them are
     CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
     CHAIN_INPUTS = 16
     CHAIN_TEMPS = 6
@@ -64,25 +64,29 @@ cdef struct ChainPlan:
 cdef struct ChainPlace:
     Py_ssize_t cell[CHAIN_INPUTS]
     Py_ssize_t left[CHAIN_INPUTS]
-
-
-cdef inline char* chain_line(char* lines, int k) noexcept nogil:
-    return lines + k * (CHAIN_LINE + CHAIN_NEAR + SPELL_OVER) * 8
+    char* line[CHAIN_INPUTS]            # where it is spelt out
 
 
 cdef inline Py_ssize_t chain_begin(const ChainPlan* p, char** arrays, Py_ssize_t first, Py_ssize_t stop, ChainPlace* now,
                                    char* lines) noexcept nogil:
     """The place of cell `first`; rows that repeat are spelt out for as long as a segment is. Returns how long that is at most."""
     cdef bint near = p.segment < CHAIN_NEAR
-    cdef Py_ssize_t n = CHAIN_LINE if near else CHAIN
-    cdef int k
+    cdef Py_ssize_t n = CHAIN
+    cdef int k, repeats = 0
+    for k in range(p.inputs):
+        repeats += p.inner[k] != 0 and p.count[k] > 1
+    if near and repeats:
+        n = min(n, CHAIN_INPUTS * CHAIN_LINE // repeats)
     for k in range(p.inputs):
         if p.inner[k] == 0 or p.count[k] == 1:
             continue
         now.cell[k] = first // p.inner[k] % p.count[k]
         now.left[k] = p.count[k] - now.cell[k] if p.inner[k] == 1 else p.inner[k] - first % p.inner[k]
+        now.line[k] = lines
+        if near:
+            lines += (n + CHAIN_NEAR + SPELL_OVER) * 8
         if near and p.inner[k] == 1:
-            lnn_spell(arrays[k], p.item[k], 1, p.count[k], 0, min(n, stop - first) + p.count[k], chain_line(lines, k))
+            lnn_spell(arrays[k], p.item[k], 1, p.count[k], 0, min(n, stop - first) + p.count[k], now.line[k])
     return n
 
 
@@ -104,7 +108,7 @@ cdef inline void chain_step_on(const ChainPlan* p, ChainPlace* now, Py_ssize_t n
             now.left[k] = p.inner[k] - over % p.inner[k]
 
 
-cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, char* lines, const ChainPlace* now, Py_ssize_t first,
+cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, const ChainPlace* now, Py_ssize_t first,
                                Py_ssize_t n) noexcept nogil:
     """Cells first..first + n, which lie within one segment."""
     cdef char* at[CHAIN_PLACES]
@@ -120,9 +124,9 @@ cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, c
         elif p.segment >= CHAIN_NEAR:
             step[k], at[k] = p.inner[k] == 1, arrays[k] + now.cell[k] * p.item[k]
         elif p.inner[k] == 1:
-            at[k] = chain_line(lines, k) + now.cell[k] * p.item[k]
+            at[k] = now.line[k] + now.cell[k] * p.item[k]
         else:
-            at[k] = chain_line(lines, k)
+            at[k] = now.line[k]
             lnn_spell(arrays[k], p.item[k], p.inner[k], p.count[k], first, n, at[k])
     for k in range(CHAIN_TEMPS):
         step[CHAIN_INPUTS + k] = 1
@@ -153,7 +157,7 @@ cdef inline void chain_task(const ChainPlan* p, char** arrays, Py_ssize_t first,
             for k in range(p.inputs):
                 if p.inner[k] and p.count[k] > 1:
                     n = min(n, now.left[k])
-        chain_segment(p, arrays, temps, lines, &now, first, n)
+        chain_segment(p, arrays, temps, &now, first, n)
         chain_step_on(p, &now, n)
         first += n
 

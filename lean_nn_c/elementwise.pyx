@@ -381,7 +381,7 @@ cdef void total_task(const TotalPlan* p, char** arrays, Py_ssize_t task, char* s
         n = min(stop - first, <Py_ssize_t>TOTAL_LINE)
         for k in range(c.inputs):
             at[k] = arrays[k] + first * c.item[k]
-        chain_segment(c, at, temps, NULL, NULL, 0, n)
+        chain_segment(c, at, temps, NULL, 0, n)
         if p.wide:
             (<double*>lines)[found] = lnn_row_sum_f64(<const double*>line, n)
         else:
