@@ -24,6 +24,7 @@ cdef extern from "lines.h" nogil:
         const void* g
         const int64_t* idx
         void* y
+        void* dot
     float lnn_row_sum_f32(const float*, Py_ssize_t)
     double lnn_row_sum_f64(const double*, Py_ssize_t)
     void lnn_column_sum_f32(const float*, Py_ssize_t, Py_ssize_t, int, float*)

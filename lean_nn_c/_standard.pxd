@@ -18,6 +18,10 @@ cdef extern from "standard.h" nogil:
         int tangents
         Py_ssize_t S, W
         void* scratch
+        const void* v
+        void* y_dot
+        void* first_dot
+        void* second_dot
     ctypedef void (*lnn_standard_run)(const lnn_standard*, int, Py_ssize_t) noexcept nogil
     size_t lnn_standard_plan(lnn_standard*, size_t)
     Py_ssize_t lnn_standard_tasks(const lnn_standard*, int)

@@ -350,7 +350,7 @@ cdef tuple dual_of(Primitive prim, tuple args, dict params, Trace trace, uint64_
     cdef Box box, tangent
     cdef list boxes, arrays, outs, dots, moved = []
     cdef uint64_t moves = 0, place = 1
-    if prim.dual is None and prim.pointwise is None:
+    if prim.dual is None and prim.pointwise is None and not prim.linear:
         return None
     boxes = list(args)
     for box in args:

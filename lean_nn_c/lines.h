@@ -13,6 +13,7 @@
  *     LOG_SOFTMAX  log p                               EXPECT        Σ p·t
  *     CROSS        −Σ q·log p                          CROSS_BACK    (p − q)·g/count
  *
+ * LOG_SOFTMAX and CROSS (with smooth = 0) give their tangents as well where there is a t: t − Σ p·t, and Σ p·t − t at the class.
  * q has 1 − smooth at the line's class beside smooth/n everywhere; a line whose class is `ignore` gives 0.
  */
 #ifndef LNN_LINES_H
@@ -39,10 +40,13 @@ typedef struct {
     int64_t ignore;
     const void *x, *t, *g;      /* t and g may be NULL, where the kind has none */
     const int64_t *idx;         /* classes, or NULL */
-    void *y;
+    void *y, *dot;              /* dot: the tangents of y, or NULL */
 } lnn_lines;
 
 typedef void (*lnn_soft_run)(const lnn_lines *job, ptrdiff_t outer, ptrdiff_t task);
+
+/* whether a kind gives one number per line */
+static inline int lnn_soft_single(int kind) { return kind == LNN_LOGSUMEXP || kind == LNN_EXPECT || kind == LNN_CROSS; }
 
 /* whether a kind wants the logarithm of the sum */
 static inline int lnn_soft_logs(int kind) { return kind == LNN_LOGSUMEXP || kind == LNN_LOG_SOFTMAX || kind == LNN_CROSS; }

@@ -221,6 +221,9 @@ LNN_INLINE T LNN_NAME(lnn_cross)(T below, T mean_below, T smooth, T rest) {
     return (smooth != 0 ? (1 - smooth) * below + smooth * mean_below : below) + rest;
 }
 
+/* its tangent Σ p·t − t at the class, times 1, or 0 where the line is ignored: the words of `_cross_tangent` in ops/loss.py */
+LNN_INLINE T LNN_NAME(lnn_cross_dot)(T mean, const T *at, int counts) { return (mean - (counts ? *at : 0)) * (T)counts; }
+
 /* what line i is weighted by on the way back */
 LNN_INLINE T LNN_NAME(lnn_weight)(const lnn_lines *job, ptrdiff_t i) {
     return (T)(((const T *)job->g)[job->one ? 0 : i] / job->count);
@@ -250,11 +253,23 @@ static int LNN_NAME(lnn_soft_early)(const lnn_lines *job, ptrdiff_t o) {
         return 1;
     case LNN_CROSS:
         if (job->idx[o] == job->ignore) ((T *)job->y)[o] = 0;
-        return job->idx[o] == job->ignore;
+        return job->idx[o] == job->ignore && !job->dot;
     case LNN_CROSS_BACK:
         if (job->idx[o] == job->ignore) memset(y, 0, (size_t)n * sizeof(T));
         return job->idx[o] == job->ignore;
     default: return 0;
+    }
+}
+
+/* The tangents of the o-th line, of which `mean` is Σ p·t. */
+LNN_INLINE void LNN_NAME(lnn_soft_dot)(const lnn_lines *job, ptrdiff_t o, const T mean) {
+    const ptrdiff_t n = job->n;
+    const T *t = (const T *)job->t + o * n;
+    if (job->kind == LNN_CROSS)
+        ((T *)job->dot)[o] = LNN_NAME(lnn_cross_dot)(mean, t + job->idx[o], job->idx[o] != job->ignore);
+    else {
+#define MOVED(L) (L(t) - mean)
+        LNN_OVER(n, (T *)job->dot + o * n, MOVED)
     }
 }
 
@@ -266,7 +281,9 @@ static void LNN_NAME(lnn_soft_late)(const lnn_lines *job, ptrdiff_t o, const T s
     switch (job->kind) {
     case LNN_LOGSUMEXP: *single = LNN_NAME(lnn_log_total)(x, n, 1, shift, total); return;
     case LNN_EXPECT: *single = other / total; return;
-    case LNN_CROSS: *single = LNN_NAME(lnn_cross)(shift - x[job->idx[o]], other / (T)n, smooth, total); return;
+    case LNN_CROSS:
+        if (job->idx[o] != job->ignore) *single = LNN_NAME(lnn_cross)(shift - x[job->idx[o]], other / (T)n, smooth, total);
+        return;
     case LNN_LOG_SOFTMAX:
 #define LOGGED(L) ((L(x) - shift) - total)
         LNN_OVER(n, y, LOGGED)
@@ -293,6 +310,7 @@ static void LNN_NAME(lnn_soft_lines)(const lnn_lines *job, ptrdiff_t first, int 
         total[k] = LNN_NAME(lnn_exp_line)(x, t, terms ? (T *)job->y + (first + k) * n : NULL, n, shift[k],
                                           t || (kind == LNN_CROSS && job->smooth != 0) ? other + k : NULL);
     }
+    for (int k = 0; k < lines && job->dot; k++) LNN_NAME(lnn_soft_dot)(job, first + k, other[k] / total[k]);
     if (lnn_soft_logs(kind)) { EACH (int k = 0; k < LNN_ABREAST; k++) total[k] = LNN_NAME(lnn_vlog)(total[k]); }
     for (int k = 0; k < lines; k++)
         if (!early[k]) LNN_NAME(lnn_soft_late)(job, first + k, shift[k], total[k], other[k]);
@@ -328,7 +346,7 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
     T *y = (T *)job->y + at, *single = (T *)job->y + line;
     const T smooth = (T)job->smooth;
     const int kind = job->kind;
-    T shift[LNN_COLUMNS], total[LNN_COLUMNS], other[LNN_COLUMNS];
+    T shift[LNN_COLUMNS], total[LNN_COLUMNS], other[LNN_COLUMNS], mean[LNN_COLUMNS];
     if (kind == LNN_SOFT_SLOPE) LNN_NAME(lnn_soft_group)(x, t, NULL, rows, pitch, columns, NULL, total, NULL);
     else if (kind == LNN_UNLOG) LNN_NAME(lnn_column_sum)(t, rows, pitch, columns, total);
     else {
@@ -340,9 +358,11 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
         LNN_NAME(lnn_soft_group)(x, t, kind == LNN_SOFTMAX || kind == LNN_CROSS_BACK ? y : NULL, rows, pitch, columns, shift, total,
                                  t || (kind == LNN_CROSS && smooth != 0) ? other : NULL);
     }
+    if (t && lnn_soft_logs(kind)) { EACH (int k = 0; k < columns; k++) mean[k] = other[k] / total[k]; }
     if (lnn_soft_logs(kind)) { EACH (int k = 0; k < columns; k++) total[k] = LNN_NAME(lnn_vlog)(total[k]); }
     for (int k = 0; k < columns; k++) {
         const int64_t c = job->idx ? job->idx[line + k] : 0;
+        if (t && kind == LNN_CROSS) ((T *)job->dot)[line + k] = LNN_NAME(lnn_cross_dot)(mean[k], t + c * pitch + k, c != job->ignore);
         const T g = kind == LNN_CROSS_BACK ? LNN_NAME(lnn_weight)(job, line + k) : 1;
         if (kind == LNN_LOGSUMEXP) single[k] = LNN_NAME(lnn_log_total)(x + k, rows, pitch, shift[k], total[k]);
         else if (kind == LNN_EXPECT) single[k] = other[k] / total[k];
@@ -350,13 +370,17 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
         else if (kind == LNN_CROSS) single[k] = LNN_NAME(lnn_cross)(shift[k] - x[c * pitch + k], other[k] / (T)rows, smooth, total[k]);
         else if (kind == LNN_SOFTMAX || kind == LNN_CROSS_BACK) total[k] = g / total[k], other[k] = g * smooth / (T)rows;
     }
-    if (kind == LNN_LOGSUMEXP || kind == LNN_EXPECT || kind == LNN_CROSS) return;
+    if (lnn_soft_single(kind)) return;
     for (ptrdiff_t r = 0; r < rows; r++) {
         const T *row = x + r * pitch, *beside = t + (t ? r * pitch : 0);
         T *out = y + r * pitch;
         if (kind == LNN_SOFT_SLOPE) { EACH (int k = 0; k < columns; k++) out[k] = row[k] * (beside[k] - total[k]); }
         else if (kind == LNN_UNLOG) { EACH (int k = 0; k < columns; k++) out[k] = beside[k] - LNN_NAME(lnn_vexp)(row[k]) * total[k]; }
-        else if (kind == LNN_LOG_SOFTMAX) { EACH (int k = 0; k < columns; k++) out[k] = (row[k] - shift[k]) - total[k]; }
+        else if (kind == LNN_LOG_SOFTMAX) {
+            EACH (int k = 0; k < columns; k++) out[k] = (row[k] - shift[k]) - total[k];
+            T *dot = (T *)job->dot + (t ? at + r * pitch : 0);
+            if (t) { EACH (int k = 0; k < columns; k++) dot[k] = beside[k] - mean[k]; }
+        }
         else { EACH (int k = 0; k < columns; k++) out[k] = out[k] * total[k] - other[k]; }
     }
     for (int k = 0; k < columns && kind == LNN_CROSS_BACK; k++) {
@@ -368,11 +392,12 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
 
 /* Lines too short for vectors of their own, LNN_COLUMNS of them: set side by side, and the results back. */
 static void LNN_NAME(lnn_soft_short)(const lnn_lines *job, ptrdiff_t first, int lines) {
-    T x[LNN_SHORT * LNN_COLUMNS], t[LNN_SHORT * LNN_COLUMNS], y[LNN_SHORT * LNN_COLUMNS];
+    T x[LNN_SHORT * LNN_COLUMNS], t[LNN_SHORT * LNN_COLUMNS], y[LNN_SHORT * LNN_COLUMNS], dot[LNN_SHORT * LNN_COLUMNS];
     const ptrdiff_t n = job->n;
-    const int whole = job->kind != LNN_LOGSUMEXP && job->kind != LNN_EXPECT && job->kind != LNN_CROSS;
+    const int whole = !lnn_soft_single(job->kind);
     lnn_lines own = *job;
     own.inner = lines, own.x = x, own.t = job->t ? t : NULL, own.y = whole ? y : (T *)job->y + first;
+    if (job->dot) own.dot = whole ? dot : (T *)job->dot + first;
     own.idx = job->idx ? job->idx + first : NULL, own.g = job->g && !job->one ? (const T *)job->g + first : job->g;
     for (int line = 0; line < lines; line++)
         for (ptrdiff_t i = 0; i < n; i++) {
@@ -381,7 +406,10 @@ static void LNN_NAME(lnn_soft_short)(const lnn_lines *job, ptrdiff_t first, int 
         }
     LNN_NAME(lnn_soft_columns)(&own, 0, 0, lines);
     for (int line = 0; line < lines && whole; line++)
-        for (ptrdiff_t i = 0; i < n; i++) ((T *)job->y)[(first + line) * n + i] = y[i * lines + line];
+        for (ptrdiff_t i = 0; i < n; i++) {
+            ((T *)job->y)[(first + line) * n + i] = y[i * lines + line];
+            if (job->dot) ((T *)job->dot)[(first + line) * n + i] = dot[i * lines + line];
+        }
 }
 
 static void LNN_NAME(lnn_soft_task)(const lnn_lines *job, ptrdiff_t outer, ptrdiff_t task) {
@@ -405,3 +433,4 @@ static void LNN_NAME(lnn_soft_task)(const lnn_lines *job, ptrdiff_t outer, ptrdi
 #undef UNLOGGED
 #undef LOGGED
 #undef SHARED
+#undef MOVED

@@ -302,8 +302,7 @@ cdef void soft_all(const lnn_lines* job, Py_ssize_t outer, real unused) noexcept
 cdef struct SoftPlan:
     lnn_lines job
     Py_ssize_t outer
-    int x, t, g, idx                # where each stands among the step's arrays, −1 where there is none; the output is last
-    int y
+    int x, t, g, idx, y, dot        # where each stands among the step's arrays, −1 where there is none
     bint total                      # the results of the lines are added, and divided by `count`
     bint mean                       # the count is that of the classes that are not `ignore`
 
@@ -320,11 +319,12 @@ cdef int run_soft(const void* plan, char** at, real unused) noexcept nogil:
     cdef lnn_lines job = p.job
     cdef Py_ssize_t i, lines = p.outer * job.inner
     cdef real* values = NULL
+    cdef int results = 2 if p.dot >= 0 else 1
     if p.total and lines:
-        values = <real*>take_scratch(lines * sizeof(real))
+        values = <real*>take_scratch(results * lines * sizeof(real))
         if values == NULL:
             return STEP_NO_MEMORY
-    job.x, job.t, job.g, job.y = pick(at, p.x), pick(at, p.t), pick(at, p.g), at[p.y]
+    job.x, job.t, job.g, job.y, job.dot = pick(at, p.x), pick(at, p.t), pick(at, p.g), at[p.y], pick(at, p.dot)
     job.idx = <const int64_t*>pick(at, p.idx)
     if job.idx != NULL:
         if not inside(job.idx, lines, job.n, job.ignore, True):
@@ -333,17 +333,17 @@ cdef int run_soft(const void* plan, char** at, real unused) noexcept nogil:
         if p.mean:
             job.count = counted(job.idx, lines, job.ignore)
     if values != NULL:
-        job.y = values
+        job.y, job.dot = values, values + lines if p.dot >= 0 else NULL
     if lines * job.n:
         soft_all(&job, p.outer, unused)
     elif job.kind == LOGSUMEXP or job.kind == EXPECT:
         for i in range(lines):      # of nothing: log 0, and 0/0; the others have no element then
             (<real*>job.y)[i] = -INFINITY if job.kind == LOGSUMEXP else NAN
-    if p.total:
+    for i in range(results if p.total else 0):
         if real is float:
-            (<real*>at[p.y])[0] = <real>(lnn_row_sum_f32(<const float*>values, lines) / job.count)
+            (<real*>at[p.y + i])[0] = <real>(lnn_row_sum_f32(<const float*>values + i * lines, lines) / job.count)
         else:
-            (<real*>at[p.y])[0] = <real>(lnn_row_sum_f64(<const double*>values, lines) / job.count)
+            (<real*>at[p.y + i])[0] = <real>(lnn_row_sum_f64(<const double*>values + i * lines, lines) / job.count)
     give_scratch(values)
     return STEP_DONE
 
@@ -360,18 +360,21 @@ cdef int soft_f64(const void* plan, char** at) noexcept nogil:
 KINDS = {
     "logsumexp": (LOGSUMEXP, "x"), "softmax": (SOFTMAX, "x"), "log_softmax": (LOG_SOFTMAX, "x"), "expect": (EXPECT, "tx"),
     "softmax_slope": (SOFT_SLOPE, "tx"), "log_softmax_transpose": (UNLOG, "tx"), "cross_entropy": (CROSS, "xi"),
-    "cross_entropy_transpose": (CROSS_BACK, "gxi"),
+    "cross_entropy_transpose": (CROSS_BACK, "gxi"), "log_softmax, dual": (LOG_SOFTMAX, "xt"), "cross_entropy, dual": (CROSS, "xit"),
 }
 
 
 def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner, int64_t ignore=0, double smoothing=0,
               str reduction="none"):
-    """Along the lines of n of (outer, n, inner), by name: see lines.h. The last three are those of the cross entropy."""
+    """Along the lines of n of (outer, n, inner), by name: see lines.h. The last three are those of the cross entropy.
+
+    "…, dual": the tangents as well, where x moves by t; without smoothing.
+    """
     cdef SoftPlan p
     cdef int item = 8 if wide else 4
     kind, roles = KINDS[name]
     extents(outer, n, inner)
-    p.outer, p.y = outer, len(roles)
+    p.outer, p.y, p.dot = outer, len(roles), len(roles) + 1 if name.endswith("dual") else -1
     p.x, p.t, p.g, p.idx = roles.find("x"), roles.find("t"), roles.find("g"), roles.find("i")
     p.total, p.mean = kind == CROSS and reduction != "none", reduction == "mean"
     p.job.n, p.job.inner, p.job.kind, p.job.one = n, inner, kind, reduction != "none"
@@ -379,8 +382,9 @@ def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t in
     every, lines = item * outer * n * inner, item * outer * inner
     sizes = {"x": every, "t": every, "g": item if p.job.one else lines, "i": 8 * outer * inner}
     result = item if p.total else lines if kind in (LOGSUMEXP, EXPECT, CROSS) else every
-    return make_step(name, soft_f64 if wide else soft_f32, &p, sizeof(p), (*[sizes[role] for role in roles], result), 1, None, p.total,
-                     lambda *arrays: blame(name, "gather", arrays[roles.index("i")], n, ignore))
+    outputs = 1 if p.dot < 0 else 2
+    return make_step(name, soft_f64 if wide else soft_f32, &p, sizeof(p), (*[sizes[role] for role in roles], *[result] * outputs), outputs,
+                     None, p.total, lambda *arrays: blame(name, "gather", arrays[roles.index("i")], n, ignore))
 
 
 # ------------------------------------------------------------------------------------------- standardise
@@ -400,7 +404,7 @@ cdef void run_tasks(lnn_standard_run f, const lnn_standard* job, int phase, Py_s
 cdef struct StandardPlan:
     lnn_standard job
     double empty                # what `first` and `second` are where a group has no element
-    int x, t, mean, rstd, w, b, g_mean, g_rstd, y, first, second
+    int x, t, mean, rstd, w, b, g_mean, g_rstd, y, first, second, v, y_dot, first_dot, second_dot
 
 
 cdef void fill_empty(void* to, Py_ssize_t n, double value, real unused) noexcept nogil:
@@ -419,11 +423,14 @@ cdef int run_standard(const void* plan, char** at, real unused) noexcept nogil:
     cdef int phase = 0, threads = threads_for(job.A * job.G * job.B * 4)
     job.x, job.t, job.mean, job.rstd = pick(at, p.x), pick(at, p.t), pick(at, p.mean), pick(at, p.rstd)
     job.w, job.b, job.g_mean, job.g_rstd = pick(at, p.w), pick(at, p.b), pick(at, p.g_mean), pick(at, p.g_rstd)
-    job.y, job.first, job.second = pick(at, p.y), pick(at, p.first), pick(at, p.second)
+    job.y, job.first, job.second, job.v = pick(at, p.y), pick(at, p.first), pick(at, p.second), pick(at, p.v)
+    job.y_dot, job.first_dot, job.second_dot = pick(at, p.y_dot), pick(at, p.first_dot), pick(at, p.second_dot)
     if job.A * job.G * job.B == 0:
         numbers = job.W if job.W and job.t != NULL and not job.tangents else job.G
         fill_empty(job.first, numbers, p.empty, unused)
         fill_empty(job.second, numbers, p.empty, unused)
+        fill_empty(job.first_dot, numbers, p.empty, unused)
+        fill_empty(job.second_dot, numbers, p.empty, unused)
         return STEP_DONE
     scratch = lnn_standard_plan(&job, sizeof(real))
     if scratch:
@@ -450,7 +457,7 @@ cdef int standard_f64(const void* plan, char** at) noexcept nogil:
     return run_standard(plan, at, <double>0)
 
 
-ROLES = ("x", "t", "mean", "rstd", "w", "b", "g_mean", "g_rstd", "y", "first", "second")
+ROLES = ("x", "t", "mean", "rstd", "w", "b", "g_mean", "g_rstd", "y", "first", "second", "v", "y_dot", "first_dot", "second_dot")
 
 
 def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double eps=0,
@@ -460,7 +467,7 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
     Without `t`: y = w·(x − mean)·rstd + b, first = mean, second = rstd = 1/√(variance + eps); w and b may be missing.
     With it: y = w·rstd·(t − m(t) − z·m(z·t)) + (g_mean − g_rstd·rstd²·z)/n, z = (x − mean)·rstd, or x without `mean`; w, g_mean
     and g_rstd may be missing. `first` and `second`, if wanted: Σ t and Σ t·z per group, or with `tangents` m(t) and
-    −rstd²·m(z·t).
+    −rstd²·m(z·t). Without `t`, but with a `v`: the tangents of the three results as well, where x moves by v.
 
     Where W is not 0, A is 1, and w and b are not per group: element e of the array has the (e div S mod W)-th of W numbers. With
     `t` and without `tangents` it is then w·t that stands for t in y, and `first` and `second` are sums per such number.
@@ -479,9 +486,10 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
     p.job.A, p.job.G, p.job.B, p.job.eps, p.job.tangents, p.job.S, p.job.W = A, G, B, eps, tangents, S, W
     p.empty = 0 if slope and not tangents else NAN
     number = {role: i for i, role in enumerate(roles)}
-    p.x, p.t, p.mean, p.rstd, p.w, p.b, p.g_mean, p.g_rstd, p.y, p.first, p.second = [number.get(role, -1) for role in ROLES]
+    (p.x, p.t, p.mean, p.rstd, p.w, p.b, p.g_mean, p.g_rstd, p.y, p.first, p.second, p.v, p.y_dot, p.first_dot,
+     p.second_dot) = [number.get(role, -1) for role in ROLES]
     p.job.t = <const void*>roles if slope else NULL     # only looked at for whether there is one
-    sizes = {role: item * (A * G * B if role in ("x", "t", "y") else G) for role in roles}
+    sizes = {role: item * (A * G * B if role in ("x", "t", "y", "v", "y_dot") else G) for role in roles}
     if W:
         sizes.update(dict.fromkeys(["w", "b"] + (["first", "second"] if slope and not tangents else []), item * W))
     scratch = A * G * B > 0 and lnn_standard_plan(&p.job, item) > 0

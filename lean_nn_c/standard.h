@@ -17,7 +17,8 @@
  * Sums of a piece run in fixed lanes (128 bytes of them, whatever the vector width), added as a tree. A unit of work is up
  * to LNN_SIDE neighbouring groups, about a piece wide (B = 1: columns, added side by side); it is fixed by the shape, so the
  * bits do not depend on threads. Where a group is shared by several tasks (columns of many rows, factors that vary inside a
- * group) their sums wait in scratch, for at most LNN_BLOCKS of them; elsewhere the stack is enough.
+ * group) their sums wait in scratch, for at most LNN_BLOCKS of them; elsewhere the stack is enough. Where x has a tangent v, a task
+ * is followed by that of the slope on the same unit, which finds it in the cache; columns have the slope's phases after their own.
  */
 #ifndef LNN_STANDARD_H
 #define LNN_STANDARD_H
@@ -38,9 +39,20 @@ typedef struct {
     ptrdiff_t S, W;             /* W > 0 (then A is 1): w and b have W numbers, element e of the array the (e / S mod W)-th */
     ptrdiff_t rows, blocks;     /* what a task takes of A, or of the samples of W·S elements, where partial results wait in scratch */
     void *scratch;
+    const void *v;              /* forward: the tangent of x, or NULL; then those of the results: */
+    void *y_dot, *first_dot, *second_dot;
 } lnn_standard;
 
 typedef void (*lnn_standard_run)(const lnn_standard *job, int phase, ptrdiff_t task);
+/* the job of the tangents, for which the forward one has the results ready; without factors z itself is at hand */
+static inline lnn_standard lnn_standard_dual(const lnn_standard *job) {
+    lnn_standard own = *job;
+    own.t = job->v, own.rstd = job->second, own.tangents = 1, own.b = own.v = NULL;
+    own.x = job->w ? job->x : job->y, own.mean = job->w ? job->first : NULL;
+    own.y = job->y_dot, own.first = job->first_dot, own.second = job->second_dot;
+    return own;
+}
+
 typedef enum { LNN_UNITS, LNN_STRIPS, LNN_FEATURES } lnn_way;
 
 static inline lnn_way lnn_standard_way(const lnn_standard *job) {
@@ -73,7 +85,9 @@ static inline size_t lnn_standard_plan(lnn_standard *job, size_t item) {
 static inline ptrdiff_t lnn_standard_tasks(const lnn_standard *job, int phase) {
     const ptrdiff_t strips = (job->G + LNN_STRIP - 1) / LNN_STRIP;
     switch (lnn_standard_way(job)) {
-    case LNN_STRIPS: return phase > 2 ? 0 : phase == 1 ? strips : strips * job->blocks;
+    case LNN_STRIPS:
+        if (phase > 2 && job->v) phase -= 3;
+        return phase > 2 ? 0 : phase == 1 ? strips : strips * job->blocks;
     case LNN_FEATURES: return phase > 1 ? 0 : phase == 1 ? (job->W + LNN_SIDE - 1) / LNN_SIDE : job->blocks * (job->W * job->S / job->B);
     default: return phase > 0 ? 0 : lnn_standard_units(job->G, job->B);
     }

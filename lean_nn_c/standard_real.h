@@ -337,8 +337,12 @@ static void LNN_NAME(lnn_slope)(const lnn_standard *job, ptrdiff_t unit) {
 }
 
 static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrdiff_t task) {
+    const lnn_standard dual = lnn_standard_dual(job);
     switch (lnn_standard_way(job)) {
-    case LNN_STRIPS: LNN_NAME(lnn_strip)(job, phase, task); return;
+    case LNN_STRIPS:
+        if (phase > 2) LNN_NAME(lnn_strip)(&dual, phase - 3, task);
+        else LNN_NAME(lnn_strip)(job, phase, task);
+        return;
     case LNN_FEATURES:
         if (phase == 0) LNN_NAME(lnn_back_features)(job, task);
         else LNN_NAME(lnn_join_features)(job, task * LNN_SIDE);
@@ -346,6 +350,7 @@ static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrd
     default:
         if (job->t) LNN_NAME(lnn_slope)(job, task);
         else LNN_NAME(lnn_standardize)(job, task);
+        if (job->v) LNN_NAME(lnn_slope)(&dual, task);
     }
 }
 

@@ -3,7 +3,7 @@
 A record's ``dual`` slot gives one. An elementwise primitive needs none: its rules are made of elementwise ones, so value and
 tangent are one chain of loops (``lean_nn_c/_chain.pxd``) with two outputs. The chain is found by running the rule
 once, on *cells*: data that has a shape and a dtype, and writes down what is computed with it. As every loop of a chain is the
-one that runs alone, the bits are those of value and rule.
+one that runs alone, the bits are those of value and rule. Of a linear primitive value and tangent are two runs of its kernel.
 """
 
 from __future__ import annotations
@@ -98,12 +98,28 @@ def dual_of(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[A
     """A kernel for the value of `prim` and its tangents where the arguments that move have some; None if there is none."""
     if prim.dual is not None:
         kernel = prim.dual(*avals, moves=tuple(moves), out=outs, **params)
+    elif in_chains(prim) and all(prim.differentiable_out):
+        kernel = _chained(prim, avals, moves, outs[0], params)
     else:
-        kernel = _chained(prim, avals, moves, outs[0], params) if in_chains(prim) and all(prim.differentiable_out) else None
+        kernel = _twice(prim, avals, moves, outs, params)
     if kernel is None:
         return None
     dots = tuple(aval if moving else None for aval, moving in zip(outs, prim.differentiable_out, strict=True))
     return Dual(outs, dots, kernel)
+
+
+def _twice(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[Aval, ...], params: dict[str, Any]) -> Any:
+    """The primitive's own kernel, run twice, where it is linear in the one argument that moves: no rule need be looked up."""
+    at, n = moves.index(True), len(avals)
+    if sum(moves) > 1 or at not in prim.linear or prim.step is None or not all(prim.differentiable_out):
+        return None
+    step = prim.step(*avals, out=outs, **params)
+
+    def kernel(*arrays: Any) -> None:
+        step(*arrays[:n], *arrays[n + 1 : n + 1 + len(outs)])
+        step(*arrays[:at], arrays[n], *arrays[at + 1 : n], *arrays[n + 1 + len(outs) :])
+
+    return step and kernel
 
 
 def _chained(prim: Primitive, avals: list[Aval], moves: list[bool], out: Aval, params: dict[str, Any]) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from lean_nn.primitive import Aval
-from lean_nn_c import reduce
+from lean_nn_c import elementwise, memory, reduce
 from lean_nn_c.step import Step
 
 Shape = tuple[int, ...]
@@ -53,6 +54,53 @@ def cross(name: str) -> Make:
         return reduce.soft_step(name, x.dtype == FLOAT64, *spans(x.shape, axis), ignore, smoothing, reduction)
 
     return step
+
+
+# --- duals: tangents too, where the lines or the groups move ---
+
+SPLIT = 8192  # a longer sum is one of parts (`reduce.sum_step`), and the loss's own is not
+
+
+def log_softmax_dual(x: Aval, *, moves: tuple[bool], out: tuple[Aval], axis: int) -> Step:
+    return reduce.soft_step("log_softmax, dual", x.dtype == FLOAT64, *spans(x.shape, axis))
+
+
+def cross_dual(
+    x: Aval, idx: Aval, *, moves: tuple[bool, bool], out: tuple[Aval], axis: int, ignore: int, smoothing: float, reduction: str
+) -> Step | None:
+    """Without smoothing, and of so few lines that the rule's sums and the loss's are one."""
+    outer, n, inner = spans(x.shape, axis)
+    if smoothing or n == 0 or (reduction != "none" and outer * inner > SPLIT):
+        return None
+    return reduce.soft_step("cross_entropy, dual", x.dtype == FLOAT64, outer, n, inner, ignore, smoothing, reduction)
+
+
+DUAL = "y first second y_dot first_dot second_dot"
+
+
+def standardize_dual(x: Aval, *, moves: tuple[bool], **params: Any) -> Step:
+    return standard("standardize", "x v", DUAL)(x, x, **params)
+
+
+def normalize_dual(x: Aval, w: Aval, b: Aval, *, moves: tuple[bool, bool, bool], **params: Any) -> Any:
+    """Where x moves. Tangents of w and b are a factor and a term of a normalisation of their own, added to what x gives."""
+    if not moves[0]:
+        return None
+    own = standard("normalize", "x w b v", DUAL)(x, w, b, x, **params)
+    if moves == (True, False, False):
+        return own
+    affine = standard("normalize", "x w b", "y first second")(x, w, b, **params)
+    none = np.zeros(w.shape, w.dtype)
+
+    def kernel(*arrays: Any) -> None:
+        rest = list(arrays[4:-6])
+        w_dot, b_dot = (rest.pop(0) if moved else none for moved in moves[1:])
+        own(*arrays[:4], *arrays[-6:])
+        more, mean, rstd = (memory.empty(a.shape, a.dtype) for a in arrays[-6:-3])
+        affine(arrays[0], w_dot, b_dot, more, mean, rstd)
+        elementwise.binary["add"](arrays[-3], more, arrays[-3])
+
+    return kernel
 
 
 # --- standardisation ---

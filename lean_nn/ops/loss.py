@@ -187,6 +187,7 @@ cross_entropy: Primitive = primitive(
     abstract=_cross_abstract,
     spec=spec.cross_entropy,
     step=_cross_step,
+    dual=cpu_reduce.cross_dual,
     checks_values=True,
     jvp=(_cross_tangent, NONDIFF),
     vjp=(lambda g, y, x, idx, **params: cross_entropy_transpose(g, x, idx, **params), NONDIFF),

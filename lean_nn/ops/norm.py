@@ -105,6 +105,7 @@ standardize: Primitive = primitive(
     abstract=_standardize_abstract,
     spec=meaning("standardize"),
     step=_standardize_step,
+    dual=cpu_reduce.standardize_dual,
     jvp=(lambda t, y, x, *, axes, eps: standardize_tangent(t, y[0], y[2], axes=axes),),
     vjp=(lambda g, y, x, *, axes, eps: standardize_transpose(*g, y[0], y[2], axes=axes),),
     differentiable_out=(True, True, True),

@@ -117,6 +117,7 @@ normalize: Primitive = primitive(
     abstract=_normalize_abstract,
     spec=meaning("normalize"),
     step=_normalize_step,
+    dual=cpu_reduce.normalize_dual,
     jvp=Joint(_normalize_push),
     vjp=Joint(_normalize_pull),
     differentiable_out=(True, True, True),
