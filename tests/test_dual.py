@@ -81,10 +81,13 @@ FUNCTIONS = {
     "softplus": (F.softplus, ["softplus"]), "max_pool2d": (lambda x: F.max_pool2d(x, 2), ["max_pool_value"]),
     "x·x + 3x": (lambda x: x * x + 3.0 * x, ["mul", "add"]), "x/|x|": (lambda x: x / x.abs(), ["div", "abs"]),
     "maximum": (lambda x: F.maximum(x, x * 0.5), ["maximum", "mul"]), "avg_pool2d": (lambda x: F.avg_pool2d(x, 2), ["avg_pool"]),
-    "log_softmax": (lambda x: F.log_softmax(x, 3), ["log_softmax"]), "over columns": (lambda x: F.log_softmax(x, 1), ["log_softmax"]),
+    "log_softmax": (lambda x: F.log_softmax(x, 3), ["log_softmax"]),
+    "over columns": (lambda x: F.log_softmax(x, 1), ["log_softmax"]),
     "batch_norm": (lambda x: F.batch_norm(x, None, None, training=True), ["normalize"]),
     "layer_norm": (lambda x: F.layer_norm(x, x.shape[3]), ["standardize"]),
-    "cross_entropy": (lambda x: F.cross_entropy(x.reshape(-1, x.shape[3]), np.arange(x.size // x.shape[3]) % 3), ["cross_entropy"]),
+    "matmul": (lambda x: F.matmul(x, x.transpose(0, 1, 3, 2)), ["matmul"]),
+    "conv2d": (lambda x: F.conv2d(x, x[:1, :, :3, :3], x[0, 0, 0, :1], padding=1), ["conv"]),
+    "cross_entropy": (lambda x: F.cross_entropy(x.reshape(-1, 4), np.arange(x.size // 4) % 3), ["cross_entropy"]),
 }  # fmt: skip
 
 

@@ -45,8 +45,10 @@ class _Recorder:
         if not in_chains(prim) or (len(cells) == 1 and self._repeats(cells[0])):
             raise _NoChain
         numbers = tuple(float(params[name]) for name in prim.pointwise or ())
-        self.ops.append(Written(prim.name, tuple(cell.place for cell in cells), numbers))
-        return Cell(self, -len(self.ops), aval)
+        op = Written(prim.name, tuple(cell.place for cell in cells), numbers)
+        if op not in self.ops:  # the rule may ask for the value again
+            self.ops.append(op)
+        return Cell(self, -1 - self.ops.index(op), aval)
 
     def _repeats(self, cell: Cell) -> bool:
         return cell.place >= 0 and self.inputs[cell.place].shape != self.out.shape

@@ -26,7 +26,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from lean_nn.backend import cpu_conv
+from lean_nn.backend import cpu_bilinear, cpu_conv
 from lean_nn.ops.broadcast import broadcast_to
 from lean_nn.ops.broadcast import sum as sum_over
 from lean_nn.ops.shape import reshape
@@ -79,6 +79,7 @@ conv: Primitive = primitive(
     spec=meaning("conv"),
     cpu=cpu_conv.conv_by_columns,
     step=cpu_conv.conv_step,
+    dual=cpu_bilinear.dual(cpu_conv.conv_step),
     jvp=(
         lambda t, y, x, w, b=None, **geometry: conv(t, w, **geometry),
         lambda t, y, x, w, b=None, **geometry: conv(x, t, **geometry),

@@ -22,6 +22,7 @@ from lean_nn.primitive import (
     NONDIFF,
     Aval,
     Exact,
+    Joint,
     Primitive,
     Ulps,
     check_float,
@@ -33,6 +34,7 @@ from lean_nn.spec.geometry import broadcast_shape
 from lean_nn_c import elementwise as kernels
 
 Rule = Callable[..., Any]
+Tangents = tuple[Any, Any]
 BOOL = np.dtype(np.bool_)
 
 
@@ -78,14 +80,27 @@ def _stretched(t: Any, *others: Any) -> Any:
 
 # --------------------------------------------------------------------------------------- arithmetic
 
+
+def _add_push(tangents: Tangents, y: Any, a: Any, b: Any) -> Any:
+    a_dot, b_dot = tangents
+    if a_dot is None or b_dot is None:
+        return _stretched(b_dot, a) if a_dot is None else _stretched(a_dot, b)
+    return add(a_dot, b_dot)
+
+
+def _sub_push(tangents: Tangents, y: Any, a: Any, b: Any) -> Any:
+    a_dot, b_dot = tangents
+    if a_dot is None or b_dot is None:
+        return _stretched(neg(b_dot), a) if a_dot is None else _stretched(a_dot, b)
+    return sub(a_dot, b_dot)
+
+
 add: Primitive = binary(
-    "add", Exact(),
-    jvp=(lambda t, y, a, b: _stretched(t, b), lambda t, y, a, b: _stretched(t, a)),
+    "add", Exact(), jvp=Joint(_add_push),
     vjp=(lambda g, y, a, b: sum_to(g, a.shape), lambda g, y, a, b: sum_to(g, b.shape)),
 )  # fmt: skip
 sub: Primitive = binary(
-    "sub", Exact(),
-    jvp=(lambda t, y, a, b: _stretched(t, b), lambda t, y, a, b: _stretched(neg(t), a)),
+    "sub", Exact(), jvp=Joint(_sub_push),
     vjp=(lambda g, y, a, b: sum_to(g, a.shape), lambda g, y, a, b: neg(sum_to(g, b.shape))),
 )  # fmt: skip
 mul: Primitive = binary(
@@ -99,9 +114,16 @@ def _div_by(t: Any, y: Any, a: Any, b: Any) -> Any:
     return neg(div(div(mul(t, a), b), b))
 
 
+def _div_push(tangents: Tangents, y: Any, a: Any, b: Any) -> Any:
+    """(ȧ − a/b·ḃ)/b."""
+    a_dot, b_dot = tangents
+    if a_dot is None or b_dot is None:
+        return _div_by(b_dot, y, a, b) if a_dot is None else div(a_dot, b)
+    return div(sub(a_dot, mul(div(a, b), b_dot)), b)
+
+
 div: Primitive = binary(
-    "div", Ulps(0.5), linear=(0,),
-    jvp=(None, _div_by),
+    "div", Ulps(0.5), jvp=Joint(_div_push),
     vjp=(lambda g, y, a, b: sum_to(div(g, b), a.shape), lambda g, y, a, b: sum_to(_div_by(g, y, a, b), b.shape)),
 )  # fmt: skip
 neg: Primitive = unary("neg", lambda t, y, x: neg(t), Exact())

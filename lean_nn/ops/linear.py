@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.backend import cpu_linear
+from lean_nn.backend import cpu_bilinear, cpu_linear
 from lean_nn.ops.broadcast import sum_to
 from lean_nn.primitive import Aval, Gamma, Primitive, check_same_float, meaning, primitive
 
@@ -54,6 +54,7 @@ matmul: Primitive = primitive(
     abstract=_matmul_abstract,
     spec=meaning("matmul"),
     step=cpu_linear.matmul_step,
+    dual=cpu_bilinear.dual(cpu_linear.matmul_step),
     linear=(0, 1),
     vjp=(_left, _right),
     accuracy=Gamma(lambda a, b, *, ta=False, tb=False: a.shape[-2 if ta else -1], "terms of a product"),
