@@ -110,7 +110,7 @@ class GraphBuilder:
             result = method(*args, **kwargs)
         except (ValueError, TypeError, GraphError) as problem:
             self._recorder.undo(mark)
-            raise type(problem)(f"node %{mark[1]} = {name}: {problem}") from problem
+            raise type(problem)(f"node %{mark[1]} = {name}: {str(problem).removeprefix(f'{name}: ')}") from problem
         self._calls.append(_Call(mark[0], self._recorder.mark()[0], method, args, kwargs, result))
         return result
 

@@ -11,8 +11,8 @@ is a graph that depends on its sizes in a way that a file cannot say: an error t
 **Is that enough?** Polynomials that agree at more places than they have coefficients are one, but a function may ask
 ``if x.shape[0] > 100``. One of the traces therefore watches: its sizes are integers that remember what they are compared with,
 also after arithmetic with fixed numbers (``watched.py``), and the function is traced on both sides of every such place as well.
-A number that went through ``len``, ``range``, ``operator.index`` or NumPy has forgotten; the sizes `FAR` are for those: a function
-that asks whether its size is larger than any number up to 65,536 answers differently at two of them, and is refused.
+A number that went through ``len``, ``range``, ``operator.index`` or NumPy has forgotten; the sizes `FAR` are for those: a
+function that asks whether its size is larger than any number up to 65,536 answers differently at two of them, and is refused.
 """
 
 from __future__ import annotations

@@ -95,16 +95,18 @@ class Profile:
         ops = list(self.by_op())
         colour = {op: COLOURS[min(i, len(COLOURS) - 1)] for i, op in enumerate(ops)}
         unit, name = _unit(max((row.seconds for row in rows), default=0.0))
-        figure = Figure(figsize=(9, 1.5 + 0.27 * max(len(rows), 2)), layout="constrained")
+        labels = [f"{row.op}  {_shorter(row.shapes)}" for row in rows]
+        wide = 5.5 + 0.07 * max(map(len, labels), default=0)  # inches: bars with their words, then letters
+        figure = Figure(figsize=(wide, 1.5 + 0.27 * max(len(rows), 2)), layout="constrained")
         axes = figure.add_subplot()
         places = range(len(rows))
         times = [row.seconds / unit for row in rows]
         axes.barh(places, times, height=0.72, color=[colour[row.op] for row in rows])
-        axes.set_yticks(places, [f"{row.op}  {row.shapes}" for row in rows], fontsize=8, family="monospace")
+        axes.set_yticks(places, labels, fontsize=8, family="monospace")
         for place, row, time in zip(places, rows, times, strict=True):
             axes.annotate(f"{row.share:.1%}   {row.rate}".rstrip(), (time, place), (5, 0), textcoords="offset points",
                           va="center", fontsize=7.5, color="#333333")  # fmt: skip
-        axes.set_xlim(0, max(times, default=0.0) * 1.24 or 1.0)
+        axes.set_xlim(0, max(times, default=0.0) * 1.4 or 1.0)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlabel(f"time, {name} (best of {self.repeats})")
         axes.grid(axis="x", color="#e4e4e4")
@@ -114,7 +116,8 @@ class Profile:
             axes.spines[side].set_visible(False)
         more = f", the {len(rows)} slowest shown" if len(rows) < len(self.rows) else ""
         threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
-        axes.set_title(f"{len(self.rows)} nodes{more}: {_time(self.whole)} a call on {threads}", loc="left", fontsize=10)
+        title = f"{len(self.rows)} nodes{more}: {_time(self.whole)} a call on {threads}"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10)  # from the left end of the picture: the bars may begin far right
         figure.savefig(path, dpi=130)
 
 
@@ -151,6 +154,12 @@ def _row(graph: Graph, node: Node, seconds: float, total: float) -> Row:
     types = ", ".join(describe(graph.avals[v]) for v in node.outputs)
     moved = sum(graph.nbytes(v) for v in (*node.inputs, *node.outputs))
     return Row(text, node.prim.name, types, seconds, seconds / total if total else 0.0, flops(node, graph.avals), moved)
+
+
+def _shorter(shapes: str) -> str:
+    """``3 × float32[64]`` where all results have one type."""
+    parts = shapes.split("], ")
+    return f"{len(parts)} × {parts[-1]}" if len(parts) > 1 and {part.rstrip("]") for part in parts} == {parts[0]} else shapes
 
 
 def _slowest(rows: list[Row], count: int) -> list[Row]:

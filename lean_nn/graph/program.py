@@ -190,7 +190,7 @@ class Program:
     def _bind(self, leaves: list[Any]) -> list[Array]:
         if len(leaves) != len(self._open):
             raise ValueError(f"program: {len(self._open)} arrays are needed; got {len(leaves)}; "
-                             f"pass {', '.join(describe(self._avals[i]) for i in self._open)}")
+                             f"pass {', '.join(f'{self._name(i)}: {describe(self._avals[i])}' for i in self._open)}")
         inputs: list[Any] = list(self._kept)
         for i, leaf in zip(self._open, leaves, strict=True):
             array = leaf.data if isinstance(leaf, engine.Box) else as_array(leaf, op="program")

@@ -85,6 +85,23 @@ def test_the_picture_is_written(tmp_path):
     Profile([], 0.0, 1, 1).plot(path)
 
 
+def test_nothing_in_the_picture_is_cut_off(monkeypatch, tmp_path):
+    """The title and the words behind the longest bar end inside the picture, however long the labels are."""
+    figure = pytest.importorskip("matplotlib.figure", reason="the extra bench is not installed")
+    saved = []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, path, dpi: saved.append(self))
+    shapes = ", ".join(["float32[64, 32, 5, 5]"] * 3)
+    rows = [Row("%1", "adam_update", shapes, 1.234e-3, 0.9999, 10**9, 1), Row("%2", "sum", "float32[]", 0.0, 0.0, 1, 1)]
+    Profile([*rows, *rows[1:] * 40], 1.0, 2, 3).plot(tmp_path / "p.png")
+    (picture,) = saved
+    pytest.importorskip("matplotlib.backends.backend_agg").FigureCanvasAgg(picture).draw()
+    (axes,) = picture.axes
+    for text in (*axes.texts, *picture.texts, *axes.get_yticklabels()):
+        box = text.get_window_extent()
+        assert 0 <= box.x0 and box.x1 <= picture.bbox.width, text
+    assert axes.get_yticklabels()[0].get_text() == "adam_update  3 × float32[64, 32, 5, 5]"
+
+
 def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'lean_nn\[bench\]'"):

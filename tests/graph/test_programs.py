@@ -217,7 +217,7 @@ def test_sixteen_thousand_nodes():
 PROGRAM = ln.compile(lambda x, y: (x + y, F.flip(x, (0,))), (2,), (2,))
 
 WRONG = {
-    "2 arrays are needed; got 1": lambda: PROGRAM(ones),
+    r"2 arrays are needed; got 1; pass 0: float32\[2\], 1: float32\[2\]": lambda: PROGRAM(ones),
     "2 arrays are needed; got 3": lambda: PROGRAM(ones, ones, ones),
     r"input 1 is float32\[2\]; got float32\[3\]": lambda: PROGRAM(ones, np.ones(3, np.float32)),
     r"input 0 is float32\[2\]; got float64\[2\]": lambda: PROGRAM(np.ones(2), ones),
