@@ -221,24 +221,27 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
     """T of panels first..stop of one unit gets a block's share."""
     cdef int64_t row[PANELS + 1]
     cdef Pieces pieces
-    cdef int64_t point, i, low, high, step = v_step(terms_of(p, block), p.width), depth = depth_of(p)
+    cdef int64_t n, low, high, u_next = u_step(p), v_next = v_step(terms_of(p, block), p.width), t_next = t_step(p)
+    cdef int64_t depth = depth_of(p), panels = stop - first
     cdef const Zone* zone = zone_of(p, unit)
-    cdef int vectors = <int>((tiles_of(p, zone, unit, 1) * LNN_WINO_VECTORS + p.width - 1) // p.width), k
+    cdef int vectors = <int>((tiles_of(p, zone, unit, 1) * LNN_WINO_VECTORS + p.width - 1) // p.width), i, j, k
     cdef bint add
     list_pieces(p, zone, block * BLOCK, block * BLOCK + terms_of(p, block), &pieces)
-    for i in range(stop - first + 1):
-        row[i] = row_of(p, first + i)
+    for n in range(panels + 1):
+        row[n] = row_of(p, first + n)
     v += v_block(p, block)
-    for point in range(p.points):
-        k, add = 0, block > 0
-        while k < pieces.count:
-            k = next_run(&pieces, k, <int>(point % (p.m + 2)), <int>(point // (p.m + 2)), &low, &high)
-            if add and low == high:
-                break
-            for i in range(stop - first):       # a sum of no terms is zero
-                product(<int>(row[i + 1] - row[i]), vectors, high - low, u + i * u_panel + point * u_step(p) + low, depth,
-                        v + point * step + low * p.width, add, t + point * t_step(p) + (row[i] - row[0]) * p.width)
-            add = True
+    for j in range(p.m + 2):
+        for i in range(p.m + 2):
+            k, add = 0, block > 0
+            while k < pieces.count:
+                k = next_run(&pieces, k, i, j, &low, &high)
+                if add and low == high:
+                    break
+                for n in range(panels):     # a sum of no terms is zero
+                    product(<int>(row[n + 1] - row[n]), vectors, high - low, u + n * u_panel + low, depth,
+                            v + low * p.width, add, t + (row[n] - row[0]) * p.width)
+                add = True
+            u, v, t = u + u_next, v + v_next, t + t_next
 
 
 cdef struct Places:             # of the tiles in one vector, for the rows of one phase

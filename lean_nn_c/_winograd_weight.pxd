@@ -153,17 +153,20 @@ cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64
     Channels go `pitch` apart in V, points as the steps say.
     """
     cdef Pieces pieces
-    cdef int64_t point, low, high
-    cdef int k
+    cdef int64_t low, high
+    cdef int i, j, k
+    cdef bint partly
     list_pieces(p, zone, first, stop, &pieces)
-    for point in range(p.points):
-        if not add and not_all(p, &pieces):
-            memset(du + point * du_step, 0, (stop - first) * p.width * sizeof(real))
-        k = 0
-        while k < pieces.count:
-            k = next_run(&pieces, k, <int>(point % (p.m + 2)), <int>(point // (p.m + 2)), &low, &high)
-            sum_run(p, high - low, vectors, tiles, v + point * v_next + low * pitch, pitch, q + point * q_step,
-                    add or not_all(p, &pieces), du + point * du_step + low * p.width)
+    partly = not_all(p, &pieces)
+    for j in range(p.m + 2):
+        for i in range(p.m + 2):
+            if partly and not add:
+                memset(du, 0, (stop - first) * p.width * sizeof(real))
+            k = 0
+            while k < pieces.count:
+                k = next_run(&pieces, k, i, j, &low, &high)
+                sum_run(p, high - low, vectors, tiles, v + low * pitch, pitch, q, add or partly, du + low * p.width)
+            v, q, du = v + v_next, q + q_step, du + du_step
 
 
 cdef inline bint not_all(const Plan* p, const Pieces* s) noexcept nogil:
