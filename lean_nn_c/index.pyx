@@ -6,6 +6,7 @@ output by one thread, so the bits do not depend on the number of threads.
 """
 
 from cython.parallel cimport prange
+from libc.math cimport ceil
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
@@ -14,9 +15,22 @@ from lean_nn_c._types cimport real
 from lean_nn_c.step cimport STEP_BAD_INDEX, STEP_DONE, Kernel, make_step
 from lean_nn_c.threads cimport threads_for
 
+cdef extern from "looks.h" nogil:
+    void lnn_gather_f32(const float*, const int64_t*, float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int64_t, Py_ssize_t, Py_ssize_t)
+    void lnn_gather_f64(const double*, const int64_t*, double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int64_t, Py_ssize_t, Py_ssize_t)
+    void lnn_take_f32(const float*, const int64_t*, float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t)
+    void lnn_take_f64(const double*, const int64_t*, double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t)
+    void lnn_scatter_f32(const float*, const int64_t*, float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, int64_t)
+    void lnn_scatter_f64(const double*, const int64_t*, double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, int64_t)
+    void lnn_untake_f32(const float*, const int64_t*, float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t)
+    void lnn_untake_f64(const double*, const int64_t*, double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t)
+    void lnn_drop_f32(const float*, float*, Py_ssize_t, Py_ssize_t, uint64_t, uint64_t, float)
+    void lnn_drop_f64(const double*, double*, Py_ssize_t, Py_ssize_t, uint64_t, uint64_t, double)
+
 cdef enum:
     COLUMNS = 64        # inner elements per task of a transpose
     BLOCK = 4096
+    PIECE = 65536       # elements that a thread clears at a time
 
 cdef struct Plan:
     Py_ssize_t outer, n, k, inner
@@ -29,44 +43,51 @@ cdef int64_t NOTHING = -(<int64_t>1 << 62)      # no index that passed the check
 # --------------------------------------------------------------------------------------- gather, scatter
 
 
-cdef void gather_all(const real* x, const int64_t* idx, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t k,
-                     Py_ssize_t inner, int64_t skip) noexcept nogil:
-    cdef Py_ssize_t row, i
-    cdef int64_t j
-    for row in prange(outer * k, num_threads=threads_for(outer * k * inner), schedule="static"):
-        for i in range(inner):
-            j = idx[row * inner + i]
-            y[row * inner + i] = 0 if j == skip else x[((row // k) * n + j) * inner + i]
+cdef inline void gather_rows(const real* x, const int64_t* idx, real* y, const Plan* p, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
+    if real is float:
+        lnn_gather_f32(x, idx, y, p.n, p.k, p.inner, p.skip, first, end)
+    else:
+        lnn_gather_f64(x, idx, y, p.n, p.k, p.inner, p.skip, first, end)
 
 
-cdef inline void clear(real* x, Py_ssize_t rows, Py_ssize_t pitch, Py_ssize_t columns) noexcept nogil:
-    cdef Py_ssize_t r
-    if columns == pitch:
-        memset(x, 0, rows * pitch * sizeof(real))
+cdef void gather_all(const real* x, const int64_t* idx, real* y, const Plan* p) noexcept nogil:
+    cdef Py_ssize_t rows = p.outer * p.k, each = max(<Py_ssize_t>1, BLOCK // max(p.inner, <Py_ssize_t>1)), task
+    cdef int threads = threads_for(rows * p.inner)
+    if threads == 1 and rows:
+        gather_rows(x, idx, y, p, 0, rows)
         return
-    for r in range(rows):
-        memset(x + r * pitch, 0, columns * sizeof(real))
+    for task in prange((rows + each - 1) // each, num_threads=threads, schedule="static"):
+        gather_rows(x, idx, y, p, task * each, min(rows, (task + 1) * each))
 
 
-cdef inline void scatter_one(const real* g, const int64_t* idx, real* x, Py_ssize_t n, Py_ssize_t k, Py_ssize_t inner,
+cdef void clear(real* x, Py_ssize_t n, int threads) noexcept nogil:
+    cdef Py_ssize_t piece
+    if threads == 1:
+        memset(x, 0, n * sizeof(real))
+        return
+    for piece in prange((n + PIECE - 1) // PIECE, num_threads=threads, schedule="static"):
+        memset(x + piece * PIECE, 0, min(n - piece * PIECE, <Py_ssize_t>PIECE) * sizeof(real))
+
+
+cdef inline void scatter_one(const real* g, const int64_t* idx, real* x, Py_ssize_t k, Py_ssize_t inner,
                              Py_ssize_t begin, Py_ssize_t end, int64_t skip) noexcept nogil:
     """Columns begin … end of one outer index."""
-    cdef Py_ssize_t r, i
-    clear(x + begin, n, inner, end - begin)
-    for r in range(k):
-        for i in range(begin, end):
-            if idx[r * inner + i] != skip:
-                x[idx[r * inner + i] * inner + i] += g[r * inner + i]
+    if real is float:
+        lnn_scatter_f32(g, idx, x, k, inner, begin, end, skip)
+    else:
+        lnn_scatter_f64(g, idx, x, k, inner, begin, end, skip)
 
 
 cdef void scatter_all(const real* g, const int64_t* idx, real* x, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t k,
                       Py_ssize_t inner, int64_t skip) noexcept nogil:
     cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS
     cdef Py_ssize_t task, o, begin
-    for task in prange(outer * blocks, num_threads=threads_for(outer * (n + k) * inner), schedule="static"):
+    cdef int threads = threads_for(outer * (n + k) * inner)
+    clear(x, outer * n * inner, threads)
+    for task in prange(outer * blocks, num_threads=threads, schedule="static"):
         o = task // blocks
         begin = (task % blocks) * COLUMNS
-        scatter_one(g + o * k * inner, idx + o * k * inner, x + o * n * inner, n, k, inner, begin,
+        scatter_one(g + o * k * inner, idx + o * k * inner, x + o * n * inner, k, inner, begin,
                     min(inner, begin + COLUMNS), skip)
 
 
@@ -74,7 +95,7 @@ cdef int run_gather(const void* plan, char** at, real unused) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
     if not inside(<const int64_t*>at[1], p.outer * p.k * p.inner, p.n, p.skip, p.skip != NOTHING):
         return STEP_BAD_INDEX
-    gather_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p.outer, p.n, p.k, p.inner, p.skip)
+    gather_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p)
     return STEP_DONE
 
 
@@ -89,38 +110,48 @@ cdef int run_scatter(const void* plan, char** at, real unused) noexcept nogil:
 # ------------------------------------------------------------------------------------------------- take
 
 
-cdef void take_all(const real* x, const int64_t* idx, real* y, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t k,
-                   Py_ssize_t inner) noexcept nogil:
-    cdef Py_ssize_t row, i
-    for row in prange(outer * k, num_threads=threads_for(outer * k * inner), schedule="static"):
-        for i in range(inner):
-            y[row * inner + i] = x[((row // k) * n + idx[row % k]) * inner + i]
+cdef inline void take_rows(const real* x, const int64_t* idx, real* y, const Plan* p, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
+    if real is float:
+        lnn_take_f32(x, idx, y, p.n, p.k, p.inner, first, end)
+    else:
+        lnn_take_f64(x, idx, y, p.n, p.k, p.inner, first, end)
 
 
-cdef inline void untake_one(const real* g, const int64_t* idx, real* x, Py_ssize_t n, Py_ssize_t k, Py_ssize_t inner,
+cdef void take_all(const real* x, const int64_t* idx, real* y, const Plan* p) noexcept nogil:
+    cdef Py_ssize_t rows = p.outer * p.k, each = max(<Py_ssize_t>1, BLOCK // max(p.inner, <Py_ssize_t>1)), task
+    cdef int threads = threads_for(rows * p.inner)
+    if threads == 1 and rows:
+        take_rows(x, idx, y, p, 0, rows)
+        return
+    for task in prange((rows + each - 1) // each, num_threads=threads, schedule="static"):
+        take_rows(x, idx, y, p, task * each, min(rows, (task + 1) * each))
+
+
+cdef inline void untake_one(const real* g, const int64_t* idx, real* x, Py_ssize_t k, Py_ssize_t inner,
                             Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    cdef Py_ssize_t r, i
-    clear(x + begin, n, inner, end - begin)
-    for r in range(k):
-        for i in range(begin, end):
-            x[idx[r] * inner + i] += g[r * inner + i]
+    if real is float:
+        lnn_untake_f32(g, idx, x, k, inner, begin, end)
+    else:
+        lnn_untake_f64(g, idx, x, k, inner, begin, end)
 
 
 cdef void untake_all(const real* g, const int64_t* idx, real* x, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t k,
                      Py_ssize_t inner) noexcept nogil:
     cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS
     cdef Py_ssize_t task, o, begin
-    for task in prange(outer * blocks, num_threads=threads_for(outer * (n + k) * inner), schedule="static"):
+    cdef int threads = threads_for(outer * (n + k) * inner)
+    clear(x, outer * n * inner, threads)
+    for task in prange(outer * blocks, num_threads=threads, schedule="static"):
         o = task // blocks
         begin = (task % blocks) * COLUMNS
-        untake_one(g + o * k * inner, idx, x + o * n * inner, n, k, inner, begin, min(inner, begin + COLUMNS))
+        untake_one(g + o * k * inner, idx, x + o * n * inner, k, inner, begin, min(inner, begin + COLUMNS))
 
 
 cdef int run_take(const void* plan, char** at, real unused) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
     if not inside(<const int64_t*>at[1], p.k, p.n, 0, False):
         return STEP_BAD_INDEX
-    take_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p.outer, p.n, p.k, p.inner)
+    take_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p)
     return STEP_DONE
 
 
@@ -184,21 +215,24 @@ cdef int run_scatter_at(const void* plan, char** at, real unused) noexcept nogil
 # ---------------------------------------------------------------------------------------------- dropout
 
 
-cdef inline double uniform(uint64_t seed, uint64_t i) noexcept nogil:
-    """The i-th number of the sequence `seed`, in [0, 1): SplitMix64's output function, 53 bits of it."""
-    cdef uint64_t z = seed + (i + 1) * <uint64_t>0x9E3779B97F4A7C15
-    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
-    z = z ^ (z >> 31)
-    return <double>(z >> 11) * (1.0 / 9007199254740992.0)
+cdef inline void drop(const real* x, real* y, Py_ssize_t first, Py_ssize_t end, uint64_t seed, uint64_t least, real keep) noexcept nogil:
+    if real is float:
+        lnn_drop_f32(x, y, first, end, seed, least, keep)
+    else:
+        lnn_drop_f64(x, y, first, end, seed, least, keep)
 
 
 cdef void dropout_all(const real* x, real* y, Py_ssize_t n, uint64_t seed, double p) noexcept nogil:
-    cdef Py_ssize_t block, i
+    """The i-th element stays where the i-th number of the sequence `seed`, in [0, 1), is not below p."""
+    cdef Py_ssize_t block
     cdef real keep = <real>(1.0 - p)
-    for block in prange((n + BLOCK - 1) // BLOCK, num_threads=threads_for(n * 4), schedule="static"):
-        for i in range(block * BLOCK, min(n, (block + 1) * BLOCK)):
-            y[i] = x[i] / keep if uniform(seed, i) >= p else 0
+    cdef uint64_t least = <uint64_t>ceil(p * 9007199254740992.0)    # 2⁵³: numbers of 53 bits
+    cdef int threads = threads_for(n * 4)
+    if threads == 1:
+        drop(x, y, 0, n, seed, least, keep)
+        return
+    for block in prange((n + BLOCK - 1) // BLOCK, num_threads=threads, schedule="static"):
+        drop(x, y, block * BLOCK, min(n, (block + 1) * BLOCK), seed, least, keep)
 
 
 cdef int run_dropout(const void* plan, char** at, real unused) noexcept nogil:
