@@ -57,7 +57,7 @@ SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight")}
 COLD = {"_cyutility", "build_info", "executor", "memory", "precision", "step", "threads"}
 COLD |= {f"{isa}.conv" for isa in ISAS}  # it chooses; those that it calls compute
-INNER = {"index", "move", *(f"x86_64_v3.{name}" for name in ("elementwise", "reduce"))}  # small, but for the loops in their headers: hot.h
+INNER = {"index", "move", "x86_64_v3.elementwise", "x86_64_v3.reduce"}  # small, but for the loops in their headers: hot.h
 PRODUCTS = {"conv", "direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:

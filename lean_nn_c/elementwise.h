@@ -25,7 +25,7 @@
 #define LNN_BINARY_PLAIN(X) \
     X(maximum, 1) X(minimum, 1) \
     X(relu_gate, 1) X(leaky_gate, 1) X(elu_gate, 8) X(clip_gate, 1) X(open_gate, 1) \
-    X(tanh_gate, 1) X(sigmoid_gate, 1) X(gelu_gate, 20) X(silu_gate, 10)
+    X(tanh_gate, 1) X(sigmoid_gate, 1) X(hardswish_gate, 2) X(gelu_gate, 20) X(silu_gate, 10)
 #define LNN_BINARY(X) LNN_BINARY_COMMON(X) LNN_BINARY_PLAIN(X) X(pow, 40) /* pow's loop is not the plain one */
 
 /* optimiser updates: name, arrays an optimiser keeps beside the parameter */

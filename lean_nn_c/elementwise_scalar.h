@@ -71,6 +71,7 @@ B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
 B(open_gate) { return (b > p && b < q) ? a : R(0); }
 B(tanh_gate) { return a * ((R(1) - b) * (R(1) + b)); } /* b = tanh(x); no cancellation near ±1 */
 B(sigmoid_gate) { return a * (b * (R(1) - b)); }       /* b = sigmoid(x) */
+B(hardswish_gate) { return b >= R(3) ? a : b <= R(-3) ? R(0) : a * (b * R(0.33333333333333333333) + R(0.5)); }
 B(gelu_gate) { /* Φ + b·φ */
     real bell = T(lnn_bell)(b);
     return a * (T(lnn_phi)(b, bell) + b * (R(0.39894228040143267794) * bell));

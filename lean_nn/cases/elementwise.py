@@ -84,7 +84,7 @@ GATES = [
     for name, params in {
         "relu_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
         "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"low": -1.0, "high": 2.0},
-        "tanh_gate": {}, "sigmoid_gate": {}, "gelu_gate": {}, "silu_gate": {},
+        "tanh_gate": {}, "sigmoid_gate": {}, "hardswish_gate": {}, "gelu_gate": {}, "silu_gate": {},
     }.items()
     for label, make, shape, tags in (
         ("plain", _normal, (3, 4), frozenset()), ("broadcast", _normal, (4,), frozenset()), ("kinks", _ties, (3, 4), KINK),

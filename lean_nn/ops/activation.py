@@ -15,7 +15,6 @@ from lean_nn.ops.elementwise import (
     div,
     gate,
     greater,
-    greater_equal,
     mul,
     normal_pdf,
     relu_gate,
@@ -62,13 +61,20 @@ hardsigmoid: Primitive = unary(
 )
 
 
-def _hardswish_rule(t: Any, y: Any, x: Any) -> Any:
-    """0 up to −3, x/3 + 1/2 between, 1 from 3 on."""
-    middle = open_gate(mul(t, add(div(x, 3.0), 0.5)), x, low=-3.0, high=3.0)
-    return where(greater_equal(x, 3.0), t, middle)
+def _hardswish_bend(s: Any, y: Any, t: Any, x: Any) -> Any:
+    """1/3 between −3 and 3, where the slope is x/3 + 1/2; 0 beyond."""
+    return div(open_gate(mul(s, t), x, low=-3.0, high=3.0), 3.0)
 
 
-hardswish: Primitive = unary("hardswish", _hardswish_rule, Ulps(2.5))
+hardswish_gate: Primitive = binary(
+    "hardswish_gate", Gamma(lambda t, x: 5, "5"), linear=(0,),
+    jvp=(None, _hardswish_bend),
+    vjp=(
+        lambda g, y, t, x: sum_to(hardswish_gate(g, x), t.shape),
+        lambda g, y, t, x: sum_to(_hardswish_bend(g, y, t, x), x.shape),
+    ),
+)  # fmt: skip
+hardswish: Primitive = unary("hardswish", lambda t, y, x: hardswish_gate(t, x), Ulps(2.5))
 
 # --- smooth ---
 

@@ -198,6 +198,15 @@ def sigmoid_gate(g: ArrayLike, y: ArrayLike) -> Array:
     return elementwise("sigmoid_gate", lambda h, v: h * (v * (1 - v)), g, y)
 
 
+def hardswish_gate(g: ArrayLike, x: ArrayLike) -> Array:
+    """``g`` where ``x ≥ 3``, 0 where ``x ≤ −3``, ``g · (x/3 + 1/2)`` between."""
+
+    def f(h: Scalar, v: Scalar) -> Scalar:
+        return h if v >= 3 else 0 if v <= -3 else h * (v / 3 + scalar.like(v, 0.5))
+
+    return elementwise("hardswish_gate", f, g, x)
+
+
 def gelu_gate(g: ArrayLike, x: ArrayLike) -> Array:
     """``g · (Φ(x) + x·φ(x))``."""
     return elementwise("gelu_gate", lambda h, v: h * (scalar.normal_cdf(v) + v * scalar.normal_pdf(v)), g, x)

@@ -61,10 +61,12 @@ BINARY = {
     "open_gate": lambda g, x: np.where((x > 0.25) & (x < 1), g, 0),
     "tanh_gate": lambda g, y: g * ((1 - y) * (1 + y)),
     "sigmoid_gate": lambda g, y: g * (y * (1 - y)),
+    "hardswish_gate": lambda g, x: np.where(x >= 3, g, np.where(x <= -3, 0, g * (x / 3 + 0.5))),
     "gelu_gate": lambda g, x: g * (special.ndtr(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)),
     "silu_gate": lambda g, x: g * (sigmoid(x) + x * sigmoid(x) * sigmoid(-x)),
 }
-ROUNDED = {"pow", "elu_gate", "tanh_gate", "sigmoid_gate", "gelu_gate", "silu_gate"}  # libm, or products the compiler may fuse
+# libm, or products the compiler may fuse
+ROUNDED = {"pow", "elu_gate", "tanh_gate", "sigmoid_gate", "hardswish_gate", "gelu_gate", "silu_gate"}
 COMPARE = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal,

@@ -92,6 +92,7 @@ def test_constants_stay_exact_on_fractions():
 GATES = {
     "relu_gate": ("relu", {}), "leaky_gate": ("leaky_relu", {"slope": 0.25}), "elu_gate": ("elu", {"alpha": 1.5}),
     "clip_gate": ("clip", {"low": -1.0, "high": 1.0}), "gelu_gate": ("gelu", {}), "silu_gate": ("silu", {}),
+    "hardswish_gate": ("hardswish", {}),
 }  # fmt: skip
 
 

@@ -107,6 +107,9 @@ PAIRS: dict[str, Formula] = {
     "elu_gate": lambda a, x, *, alpha: cp.where(x > 0, a, a * (cp.exp(x) * x.dtype.type(alpha))),
     "clip_gate": lambda a, x, *, low, high: _between(a, x, (x >= x.dtype.type(low)) & (x <= x.dtype.type(high))),
     "open_gate": lambda a, x, *, low, high: _between(a, x, (x > x.dtype.type(low)) & (x < x.dtype.type(high))),
+    "hardswish_gate": lambda a, x: cp.where(
+        x >= x.dtype.type(3), a, cp.where(x <= x.dtype.type(-3), x.dtype.type(0), a * (x / x.dtype.type(3) + x.dtype.type(0.5)))
+    ),
     "gelu_gate": lambda a, x: a * (_cdf(x) + x * _pdf(x)),
     "silu_gate": _silu_gate,
     "tanh_gate": lambda a, h: a * ((h.dtype.type(1) - h) * (h.dtype.type(1) + h)),
