@@ -19,6 +19,8 @@ cdef extern from "standard.h" nogil:
         Py_ssize_t S, W
         void* scratch
         const void* v
+        const void* w_dot
+        const void* b_dot
         void* y_dot
         void* first_dot
         void* second_dot

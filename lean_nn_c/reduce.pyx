@@ -404,7 +404,7 @@ cdef void run_tasks(lnn_standard_run f, const lnn_standard* job, int phase, Py_s
 cdef struct StandardPlan:
     lnn_standard job
     double empty                # what `first` and `second` are where a group has no element
-    int x, t, mean, rstd, w, b, g_mean, g_rstd, y, first, second, v, y_dot, first_dot, second_dot
+    int x, t, mean, rstd, w, b, g_mean, g_rstd, y, first, second, v, w_dot, b_dot, y_dot, first_dot, second_dot
 
 
 cdef void fill_empty(void* to, Py_ssize_t n, double value, real unused) noexcept nogil:
@@ -423,7 +423,8 @@ cdef int run_standard(const void* plan, char** at, real unused) noexcept nogil:
     cdef int phase = 0, threads = threads_for(job.A * job.G * job.B * 4)
     job.x, job.t, job.mean, job.rstd = pick(at, p.x), pick(at, p.t), pick(at, p.mean), pick(at, p.rstd)
     job.w, job.b, job.g_mean, job.g_rstd = pick(at, p.w), pick(at, p.b), pick(at, p.g_mean), pick(at, p.g_rstd)
-    job.y, job.first, job.second, job.v = pick(at, p.y), pick(at, p.first), pick(at, p.second), pick(at, p.v)
+    job.y, job.first, job.second = pick(at, p.y), pick(at, p.first), pick(at, p.second)
+    job.v, job.w_dot, job.b_dot = pick(at, p.v), pick(at, p.w_dot), pick(at, p.b_dot)
     job.y_dot, job.first_dot, job.second_dot = pick(at, p.y_dot), pick(at, p.first_dot), pick(at, p.second_dot)
     if job.A * job.G * job.B == 0:
         numbers = job.W if job.W and job.t != NULL and not job.tangents else job.G
@@ -457,7 +458,8 @@ cdef int standard_f64(const void* plan, char** at) noexcept nogil:
     return run_standard(plan, at, <double>0)
 
 
-ROLES = ("x", "t", "mean", "rstd", "w", "b", "g_mean", "g_rstd", "y", "first", "second", "v", "y_dot", "first_dot", "second_dot")
+ROLES = ("x", "t", "mean", "rstd", "w", "b", "g_mean", "g_rstd", "y", "first", "second", "v", "w_dot", "b_dot", "y_dot",
+         "first_dot", "second_dot")
 
 
 def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double eps=0,
@@ -467,7 +469,8 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
     Without `t`: y = w·(x − mean)·rstd + b, first = mean, second = rstd = 1/√(variance + eps); w and b may be missing.
     With it: y = w·rstd·(t − m(t) − z·m(z·t)) + (g_mean − g_rstd·rstd²·z)/n, z = (x − mean)·rstd, or x without `mean`; w, g_mean
     and g_rstd may be missing. `first` and `second`, if wanted: Σ t and Σ t·z per group, or with `tangents` m(t) and
-    −rstd²·m(z·t). Without `t`, but with a `v`: the tangents of the three results as well, where x moves by v.
+    −rstd²·m(z·t). Without `t`, but with a `v`: the tangents of the three results as well, where x moves by v, and w and b
+    by w_dot and b_dot, if these are there.
 
     Where W is not 0, A is 1, and w and b are not per group: element e of the array has the (e div S mod W)-th of W numbers. With
     `t` and without `tangents` it is then w·t that stands for t in y, and `first` and `second` are sums per such number.
@@ -486,12 +489,12 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
     p.job.A, p.job.G, p.job.B, p.job.eps, p.job.tangents, p.job.S, p.job.W = A, G, B, eps, tangents, S, W
     p.empty = 0 if slope and not tangents else NAN
     number = {role: i for i, role in enumerate(roles)}
-    (p.x, p.t, p.mean, p.rstd, p.w, p.b, p.g_mean, p.g_rstd, p.y, p.first, p.second, p.v, p.y_dot, p.first_dot,
-     p.second_dot) = [number.get(role, -1) for role in ROLES]
+    (p.x, p.t, p.mean, p.rstd, p.w, p.b, p.g_mean, p.g_rstd, p.y, p.first, p.second, p.v, p.w_dot, p.b_dot,
+     p.y_dot, p.first_dot, p.second_dot) = [number.get(role, -1) for role in ROLES]
     p.job.t = <const void*>roles if slope else NULL     # only looked at for whether there is one
     sizes = {role: item * (A * G * B if role in ("x", "t", "y", "v", "y_dot") else G) for role in roles}
     if W:
-        sizes.update(dict.fromkeys(["w", "b"] + (["first", "second"] if slope and not tangents else []), item * W))
+        sizes.update(dict.fromkeys(["w", "b", "w_dot", "b_dot"] + (["first", "second"] if slope and not tangents else []), item * W))
     scratch = A * G * B > 0 and lnn_standard_plan(&p.job, item) > 0
     return make_step(name, standard_f64 if wide else standard_f32, &p, sizeof(p), tuple([sizes[role] for role in roles]), outputs,
                      None, scratch)

@@ -39,7 +39,7 @@ typedef struct {
     ptrdiff_t S, W;             /* W > 0 (then A is 1): w and b have W numbers, element e of the array the (e / S mod W)-th */
     ptrdiff_t rows, blocks;     /* what a task takes of A, or of the samples of W·S elements, where partial results wait in scratch */
     void *scratch;
-    const void *v;              /* forward: the tangent of x, or NULL; then those of the results: */
+    const void *v, *w_dot, *b_dot; /* forward: the tangents of x, or NULL, and of w and b, or NULL; then those of the results: */
     void *y_dot, *first_dot, *second_dot;
 } lnn_standard;
 

@@ -180,11 +180,15 @@ static void LNN_NAME(lnn_strip_write)(const lnn_standard *job, ptrdiff_t block, 
             q[k] = job->b ? ((const T *)job->b)[first + k] : 0;
         }
     }
+    const T *b_dot = job->t && job->b_dot ? (const T *)job->b_dot + first : NULL;
+    T by[LNN_STRIP];
+    for (int k = 0; k < columns && b_dot; k++) by[k] = ((const T *)job->w_dot)[first + k] * ((const T *)job->rstd)[first + k];
     for (ptrdiff_t a = begin; a < end; a++) {
         const T *xa = (const T *)job->x + first + a * G, *ta = job->t ? (const T *)job->t + first + a * G : NULL;
         T *ya = (T *)job->y + first + a * G;
         if (ta) { _Pragma("GCC ivdep") for (int k = 0; k < columns; k++) ya[k] = p[k] * ta[k] + (q[k] + s[k] * (xa[k] - mean[k])); }
         else { _Pragma("GCC ivdep") for (int k = 0; k < columns; k++) ya[k] = (xa[k] - mean[k]) * s[k] + q[k]; }
+        if (b_dot) { _Pragma("GCC ivdep") for (int k = 0; k < columns; k++) ya[k] += (xa[k] - mean[k]) * by[k] + b_dot[k]; }
     }
 }
 
@@ -310,6 +314,24 @@ static void LNN_NAME(lnn_standardize)(const lnn_standard *job, ptrdiff_t unit) {
         }
 }
 
+/* What tangents of w and b, a factor and a term of their own, add to a line of group g: after the line is stored, for the sum of
+ * two roundings is not that of one. */
+static LNN_APART void LNN_NAME(lnn_std_affine)(const lnn_standard *job, ptrdiff_t g, const T *x, T *y) {
+    const T mean = ((const T *)job->mean)[g], r = ((const T *)job->rstd)[g];
+    const ptrdiff_t S = job->W ? job->S : job->B, feature = job->W ? g * (job->B / S) % job->W : g;
+    const T *w = (const T *)job->w_dot + feature, *b = (const T *)job->b_dot + feature;
+    if (job->W && S == 1) {
+#define MORE(L) (L(y) + ((L(x) - mean) * r * L(w) + L(b)))
+        LNN_OVER(job->B, y, MORE)
+        return;
+    }
+    for (ptrdiff_t i = 0; i < job->B; i += S, w++, b++, x += S, y += S) {
+        const T scale = *w * r, shift = *b;
+#define MOVED(L) (L(y) + ((L(x) - mean) * scale + shift))
+        LNN_OVER(S, y, MOVED)
+    }
+}
+
 static void LNN_NAME(lnn_slope)(const lnn_standard *job, ptrdiff_t unit) {
     const ptrdiff_t first = unit * lnn_standard_side(job->B), B = job->B;
     const int groups = lnn_standard_groups(job, first);
@@ -327,12 +349,13 @@ static void LNN_NAME(lnn_slope)(const lnn_standard *job, ptrdiff_t unit) {
             const T p = number[k][0], q = number[k][1], s = number[k][2], centre = mean[k];
             const T *ta = t + at, *xa = x + at;
             T *ya = (T *)job->y + first * B + at;
-            if (job->W) {
+            if (job->W)
                 LNN_NAME(lnn_std_feature)(job, (const T *)job->w + (first + k) * (B / job->S) % job->W, NULL, ta, xa, ya, p, q, s, centre);
-                continue;
-            }
+            else {
 #define SLOPE(L) (p * L(ta) + (q + s * (L(xa) - centre)))
-            LNN_OVER(B, ya, SLOPE)
+                LNN_OVER(B, ya, SLOPE)
+            }
+            if (job->w_dot) LNN_NAME(lnn_std_affine)(job, first + k, xa, ya);
         }
 }
 
@@ -367,6 +390,8 @@ static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrd
 #undef SCALED
 #undef STANDARD
 #undef SLOPE
+#undef MORE
+#undef MOVED
 #undef BY_W
 #undef BY_B
 #undef BACK

@@ -62,8 +62,9 @@ def test_a_dual_has_the_bits_of_value_and_rule(case: Case, dtype):
         together = pushed(run, moving, tangents)
         with ln.Tape():  # it sees the rule, so the rule runs
             apart = pushed(run, moving, tangents)
-        for ours, theirs in zip(together, apart, strict=True):
-            assert bits(ours) == bits(theirs), moving
+        assert bits(together[0]) == bits(apart[0])
+        if case.primitive != "pair_loss" or run.params["reduction"] == "none":  # its sums have orders of their own
+            assert bits(together[1]) == bits(apart[1]), moving
         assert bits(together[0]) == bits([ln.tensor(y) for y in run.value()])
         for threads in (1, 2):
             with ln.num_threads(threads):
@@ -158,6 +159,23 @@ def test_the_loss_of_many_lines_has_the_rules_bits(reduction, lines):
     with ln.Tape():
         apart = push()
     assert bits(together) == bits(apart)
+
+
+@pytest.mark.parametrize("moving", [1, 2])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits])
+def test_a_losss_tangent_is_within_the_bound_of_a_sum(loss, reduction, moving):
+    """31 + log₂(n/32) roundings (`reduce.roundings`) in either order, and a few of each term."""
+    arrays = np.random.default_rng(1).standard_normal((4, 3, 70_001)).astype("float32")
+
+    def push(dtype, how):
+        x, t, x_dot, t_dot = arrays.astype(dtype)
+        if moving == 1:
+            return ln.jvp(lambda x: loss(x, t, reduction=how), (x,), (x_dot,))[1].numpy()
+        return ln.jvp(lambda x, t: loss(x, t, reduction=how), (x, t), (x_dot, t_dot))[1].numpy()
+
+    terms = push("float64", "none") / (arrays[0].size if reduction == "mean" else 1)
+    assert abs(push("float32", reduction) - terms.sum()) <= 64 * 2.0**-24 * np.abs(terms).sum()
 
 
 def test_tangents_of_two_traces_are_not_confused():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn.primitive import Aval
-from lean_nn_c import elementwise, memory, reduce
+from lean_nn_c import reduce
 from lean_nn_c.step import Step
 
 Shape = tuple[int, ...]
@@ -83,24 +83,16 @@ def standardize_dual(x: Aval, *, moves: tuple[bool], **params: Any) -> Step:
 
 
 def normalize_dual(x: Aval, w: Aval, b: Aval, *, moves: tuple[bool, bool, bool], **params: Any) -> Any:
-    """Where x moves. Tangents of w and b are a factor and a term of a normalisation of their own, added to what x gives."""
+    """Where x moves, and perhaps w and b."""
     if not moves[0]:
         return None
-    own = standard("normalize", "x w b v", DUAL)(x, w, b, x, **params)
     if moves == (True, False, False):
-        return own
-    affine = standard("normalize", "x w b", "y first second")(x, w, b, **params)
+        return standard("normalize", "x w b v", DUAL)(x, w, b, x, **params)
+    step = standard("normalize", "x w b v w_dot b_dot", DUAL)(x, w, b, x, w, b, **params)
+    if all(moves):
+        return step
     none = np.zeros(w.shape, w.dtype)
-
-    def kernel(*arrays: Any) -> None:
-        rest = list(arrays[4:-6])
-        w_dot, b_dot = (rest.pop(0) if moved else none for moved in moves[1:])
-        own(*arrays[:4], *arrays[-6:])
-        more, mean, rstd = (memory.empty(a.shape, a.dtype) for a in arrays[-6:-3])
-        affine(arrays[0], w_dot, b_dot, more, mean, rstd)
-        elementwise.binary["add"](arrays[-3], more, arrays[-3])
-
-    return kernel
+    return lambda *a: step(*a[:4], *((a[4], none) if moves[1] else (none, a[4])), *a[5:])
 
 
 # --- standardisation ---

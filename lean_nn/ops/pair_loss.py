@@ -11,7 +11,8 @@ With d = x − t, and σ the sigmoid::
     pair_loss        (x, t) ↦ ℓ, or Σ ℓ, or Σ ℓ / n, as `reduction` says
     pair_loss_slope  (g, x, t) ↦ g·k(x, t), g one number or one per element
 
-In t the slope is −k, and −x for the logistic loss. The slope is linear in g; where x or t moves, the rules are products.
+In t the slope is −k, and −x for the logistic loss. The slope is linear in g; where x or t moves, the rules are products. The dual
+sums the tangents' terms in the order of the values', which is not that of `sum`: both are within the bound of a sum.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from lean_nn.backend.cpu_chain import INPUTS, OUT, Op
 from lean_nn.convert import zeros_like
 from lean_nn.ops.broadcast import broadcast_to, sum_to
 from lean_nn.ops.broadcast import sum as total
-from lean_nn.ops.elementwise import clip_gate, div, mul, neg, sigmoid, sigmoid_gate, sub
-from lean_nn.primitive import Aval, Primitive, Within, check_same_float, primitive
+from lean_nn.ops.elementwise import add, clip_gate, div, mul, neg, sigmoid, sigmoid_gate, sub
+from lean_nn.primitive import Aval, Joint, Primitive, Within, check_same_float, primitive
 from lean_nn.spec import pair_loss as spec
 from lean_nn_c.reduce import roundings
 from lean_nn_c.step import Step
@@ -62,10 +63,39 @@ def _values(kind: str, delta: float) -> list[Op]:
 
 
 def _step(*avals: Aval, out: tuple[Aval], kind: str, delta: float, reduction: str) -> Step:
-    ops = _values(kind, delta)
+    return _by_chain(avals, out[0], _values(kind, delta), reduction)
+
+
+def _by_chain(avals: tuple[Aval, ...], out: Aval, ops: list[Op], reduction: str) -> Step:
     if reduction == "none":
-        return cpu_chain.chain("pair_loss", avals, out[0], ops, {})
+        return cpu_chain.chain("pair_loss", avals, out, ops, {})
     return cpu_chain.total("pair_loss", avals, ops, float(prod(avals[0].shape)) if reduction == "mean" else 1.0)
+
+
+def _slope(kind: str, delta: float, x: int, t: int) -> list[Op]:
+    """The chain that leaves k in A."""
+    if kind == "logistic":
+        return [("sigmoid", (x,), A, ()), ("sub", (A, t), A, ())]
+    last: dict[str, list[Op]] = {"abs": [("sign", (A,), A, ())], "huber": [("clip", (A,), A, (-delta, delta))]}
+    return [("sub", (x, t), A, ()), *last.get(kind, [])]
+
+
+def _dual(*avals: Aval, moves: tuple[bool, bool], out: tuple[Aval], kind: str, delta: float, reduction: str) -> Any:
+    """Where x moves, or both: the tangent is k·(ẋ − ṫ), reduced as the values are."""
+    if not moves[0] or (kind == "logistic" and moves[1]):
+        return None
+    ops = _slope(kind, delta, 0, 1)
+    ops += [("sub", (2, 3), B, ())] if moves[1] else []
+    moved = B if moves[1] else 2
+    ops += [("add", (moved, moved), B, ()), ("mul", (A, B), OUT, ())] if kind == "square" else [("mul", (A, moved), OUT, ())]
+    value = _step(*avals, out=out, kind=kind, delta=delta, reduction=reduction)
+    tangent = _by_chain((*avals, *avals)[: 2 + sum(moves)], out[0], ops, reduction)
+
+    def kernel(*arrays: Any) -> None:
+        value(*arrays[:2], arrays[-2])
+        tangent(*arrays[:-2], arrays[-1])
+
+    return kernel
 
 
 def _reduced(values: Any, reduction: str, n: int) -> Any:
@@ -90,6 +120,17 @@ def _in_t(s: Any, y: Any, x: Any, t: Any, *, kind: str, delta: float, reduction:
     if kind == "logistic":
         return neg(_reduced(mul(s, x), reduction, x.size))
     return neg(_in_x(s, y, x, t, kind=kind, delta=delta, reduction=reduction))
+
+
+def _push(tangents: tuple[Any, Any], y: Any, x: Any, t: Any, *, kind: str, delta: float, reduction: str) -> Any:
+    """All kinds but the logistic one are functions of x − t."""
+    x_dot, t_dot = tangents
+    params: Any = {"kind": kind, "delta": delta, "reduction": reduction}
+    if x_dot is None or t_dot is None:
+        return _in_t(t_dot, y, x, t, **params) if x_dot is None else _in_x(x_dot, y, x, t, **params)
+    if kind == "logistic":
+        return add(_in_x(x_dot, y, x, t, **params), _in_t(t_dot, y, x, t, **params))
+    return _in_x(sub(x_dot, t_dot), y, x, t, **params)
 
 
 def _to_x(g: Any, y: Any, x: Any, t: Any, *, kind: str, delta: float, reduction: str) -> Any:
@@ -131,7 +172,8 @@ pair_loss: Primitive = primitive(
     abstract=_abstract,
     spec=spec.pair_loss,
     step=_step,
-    jvp=(_in_x, _in_t),
+    dual=_dual,
+    jvp=Joint(_push),
     vjp=(_to_x, _to_t),
     accuracy=Within(_bound),
 )
@@ -149,12 +191,7 @@ def _slope_abstract(g: Aval, x: Aval, t: Aval, *, kind: str, delta: float) -> Av
 
 
 def _slope_step(*avals: Aval, out: tuple[Aval], kind: str, delta: float) -> Step:
-    slope: list[Op] = [("sigmoid", (1,), A, ()), ("sub", (A, 2), A, ())] if kind == "logistic" else [("sub", (1, 2), A, ())]
-    if kind == "abs":
-        slope.append(("sign", (A,), A, ()))
-    elif kind == "huber":
-        slope.append(("clip", (A,), A, (-delta, delta)))
-    return cpu_chain.chain("pair_loss_slope", avals, out[0], [*slope, ("mul", (A, 0), OUT, ())], {})
+    return cpu_chain.chain("pair_loss_slope", avals, out[0], [*_slope(kind, delta, 1, 2), ("mul", (A, 0), OUT, ())], {})
 
 
 def _bent(s: Any, x: Any, t: Any, kind: str, delta: float) -> Any:
