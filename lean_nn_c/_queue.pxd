@@ -18,30 +18,29 @@ cdef extern from *:
     """
     typedef struct { int64_t next, stop; char apart[112]; } lnn_line;   /* no two in one cache line, nor its neighbour */
     typedef struct { int64_t count; lnn_line line[64]; } lnn_queue;
-    #define lnn_take_next(line) __atomic_fetch_add(&(line)->next, 1, __ATOMIC_RELAXED)
+
+    static __attribute__((noinline, unused)) void lnn_open_queue(lnn_queue *q, int64_t parts, int threads)
+    {
+        q->count = threads < 1 ? 1 : threads < 64 ? threads : 64;
+        for (int64_t i = 0; i < q->count; i++) {
+            q->line[i].next = parts * i / q->count;
+            q->line[i].stop = parts * (i + 1) / q->count;
+        }
+    }
+
+    static __attribute__((noinline, unused)) int64_t lnn_draw(lnn_queue *q, int thread)
+    {
+        int64_t part = 0;
+        for (int64_t i = 0; i < q->count; i++) {
+            lnn_line *line = &q->line[(thread + i) % q->count];
+            part = __atomic_fetch_add(&line->next, 1, __ATOMIC_RELAXED);
+            if (part < line->stop) break;
+        }
+        return part;
+    }
     """
-    ctypedef struct lnn_line:
-        int64_t next, stop
     ctypedef struct Queue "lnn_queue":
-        int64_t count
-        lnn_line line[64]
-    int64_t lnn_take_next(lnn_line* line) noexcept nogil
-
-
-cdef inline void open_queue(Queue* q, int64_t parts, int threads) noexcept nogil:
-    cdef int64_t i
-    q.count = min(max(threads, 1), 64)
-    for i in range(q.count):
-        q.line[i].next, q.line[i].stop = parts * i // q.count, parts * (i + 1) // q.count
-
-
-cdef inline int64_t draw(Queue* q, int thread) noexcept nogil:
-    """The next part for a thread; there is one, as long as fewer have been drawn than there are."""
-    cdef int64_t i, part = 0
-    cdef lnn_line* line
-    for i in range(q.count):
-        line = &q.line[(thread + i) % q.count]
-        part = lnn_take_next(line)
-        if part < line.stop:
-            break
-    return part
+        pass
+    void open_queue "lnn_open_queue"(Queue* q, int64_t parts, int threads) noexcept nogil
+    # The next part for a thread; there is one, as long as fewer have been drawn than there are.
+    int64_t draw "lnn_draw"(Queue* q, int thread) noexcept nogil

@@ -46,8 +46,8 @@ LNN_INLINE void LNN_NAME(lnn_body)(const int mr, const int nv, ptrdiff_t kn,
     }
 }
 
-/* The tile of mr rows (1..6) and nv vectors (1..lnn_vectors). Not inlined: callers would take its registers. */
-static __attribute__((noinline)) void LNN_NAME(lnn_tile)(int mr, int nv, ptrdiff_t kn,
+/* The tile of mr rows (1..6) and nv vectors (1..lnn_vectors). Not inlined: callers would take its registers; one copy for all. */
+static __attribute__((noinline, noclone)) void LNN_NAME(lnn_tile)(int mr, int nv, ptrdiff_t kn,
                                const T *const *arow, const int64_t *aoff, const T *b, const int64_t *boff,
                                const T *start, int add, T *out, ptrdiff_t ldo)
 {

@@ -168,7 +168,6 @@ cdef struct Pieces:             # of the sum
     int64_t together            # samples of a piece, or
     int64_t bands, height       # parts of a sample, along its first axis
     Planes planes               # of a piece
-    Cells cells
 
 
 cdef void cut_pieces(Pieces* c, const Geometry* g, const Planes* p, int itemsize) noexcept nogil:
@@ -190,8 +189,6 @@ cdef void cut_pieces(Pieces* c, const Geometry* g, const Planes* p, int itemsize
     part.out[0] = c.height
     if not p.direct and c.bands > 1:
         planes_of_image(&c.planes, &part, itemsize)
-    if c.bands == 1:
-        list_cells(&c.planes, &c.cells, g.n * g.c)
 
 
 cdef void share_of(const Geometry* g, const Pieces* c, const int64_t* taps, const real* x, const real* y_bar, real* sums,
@@ -349,13 +346,12 @@ cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, r
     cdef int threads = threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
     if planes_of_image(&p, g, sizeof(real)) * g.c > affordable(g):
         return UNSUITED
-    if g.og >= FEW:
-        cut_pieces(&pieces, g, &p, sizeof(real))
-        if pieces.shares > 1:
-            return by_shares(g, &pieces, x, y_bar, w_bar, threads)
     list_cells(&p, &cells, g.n * g.c)
     if g.og < FEW:
         return dots_conv_weight(g, &p, x, y_bar, w_bar, threads)
+    cut_pieces(&pieces, g, &p, sizeof(real))
+    if pieces.shares > 1:
+        return by_shares(g, &pieces, x, y_bar, w_bar, threads)
     return by_parts(g, &p, x, y_bar, w_bar, threads)
 
 
