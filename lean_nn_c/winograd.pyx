@@ -32,14 +32,15 @@ rms error is about 2 times the classical kernel's, where the textbook's 0, +-1, 
 
 Error. With C channels summed and a prime for absolute values of all entries,
 
-    |y^ - y| <= gamma_k A'^T [ sum_channel (G' g' G'^T) * (B'^T d' B') ] A',        k = min(C, 64) + C/64 + 32,
+    |y^ - y| <= gamma_k A'^T [ sum_channel (G' g' G'^T) * (B'^T d' B') ] A',        k = min(C, 64) + C/20 + 32,
 
 a bound by the whole tile, where the classical kernel's is by the terms of that output alone: if values inside a tile
 differ by 1/u in size, the small outputs are lost. `set_precision("exact")` turns the algorithm off. An infinity or
 NaN spreads over its tile, hence the status SPOILT, upon which conv.pyx takes another algorithm.
 
-Order. Tiles are taken by units (two vectors of lanes), channels by blocks of 64, rows of U by panels of six. Blocks
-are added in order, so the bits depend on the geometry alone. With many units ("wide") all threads together make U; then
+Order. Tiles are taken by units (two vectors of lanes), channels by blocks of 64, rows of U by panels of six. Blocks, and
+the runs of channels in a block between which products are left out (_winograd_plan.pxd), are added in order, so the bits
+depend on the geometry alone. With many units ("wide") all threads together make U; then
 a thread takes a unit or two, whose V stays in its cache. With few ("deep") all threads together make V; then a thread
 takes panels and makes their U just before it is used: in the cache, where it stays.
 
