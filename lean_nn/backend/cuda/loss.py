@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.backend.cuda.elementwise import UNARY
 from lean_nn.backend.cuda.indexing import check
 from lean_nn.backend.cuda.library import cp
 
@@ -52,21 +53,17 @@ def cross_entropy_transpose(
 # --- a prediction and a target ---
 
 
-def _within(x: Any, delta: float) -> Any:
-    return cp.minimum(cp.maximum(x, x.dtype.type(-delta)), x.dtype.type(delta))
-
-
 def pair_loss(x: Any, t: Any, *, out: Any, kind: str, delta: float, reduction: str) -> None:
-    one, d = x.dtype.type(1), x - t
+    d = x - t
     if kind == "square":
         values = d * d
     elif kind == "abs":
-        values = cp.abs(d)
+        values = cp.absolute(d)
     elif kind == "huber":
-        c = _within(d, delta)
+        c = UNARY["clip"](d, low=-delta, high=delta)
         values = c * (d - c * x.dtype.type(0.5))
     else:
-        values = (one - t) * x + (cp.maximum(-x, x.dtype.type(0)) + cp.log1p(cp.exp(-cp.abs(x))))
+        values = (x.dtype.type(1) - t) * x + UNARY["softplus"](-x, beta=1.0, threshold=float("inf"))
     if reduction != "none":
         values = values.sum() / x.dtype.type(x.size if reduction == "mean" else 1)
     out[...] = values
@@ -75,12 +72,11 @@ def pair_loss(x: Any, t: Any, *, out: Any, kind: str, delta: float, reduction: s
 def pair_loss_slope(g: Any, x: Any, t: Any, *, out: Any, kind: str, delta: float) -> None:
     d = x - t
     if kind == "abs":
-        d = cp.sign(d)
+        d = UNARY["sign"](d)
     elif kind == "huber":
-        d = _within(d, delta)
+        d = UNARY["clip"](d, low=-delta, high=delta)
     elif kind == "logistic":
-        e, one = cp.exp(-cp.abs(x)), x.dtype.type(1)
-        d = cp.where(x < x.dtype.type(0), e, one) / (one + e) - t
+        d = UNARY["sigmoid"](x) - t
     out[...] = g * d
 
 
