@@ -18,6 +18,9 @@ from lean_nn.primitive import Aval, Primitive, register_backend, registry
 from lean_nn_c import engine
 
 
+COMMUTE = {"add", "mul"}
+
+
 class _NoChain(Exception):
     """The rule does something that a chain cannot."""
 
@@ -45,8 +48,9 @@ class _Recorder:
         if not in_chains(prim) or (len(cells) == 1 and self._repeats(cells[0])):
             raise _NoChain
         numbers = tuple(float(params[name]) for name in prim.pointwise or ())
-        op = Written(prim.name, tuple(cell.place for cell in cells), numbers)
-        if op not in self.ops:  # the rule may ask for the value again
+        places = [cell.place for cell in cells]
+        op = Written(prim.name, tuple(sorted(places) if prim.name in COMMUTE else places), numbers)
+        if op not in self.ops:  # the rule may ask for the value again, and x·x moves by twice the same product
             self.ops.append(op)
         return Cell(self, -1 - self.ops.index(op), aval)
 
