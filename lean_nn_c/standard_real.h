@@ -321,14 +321,12 @@ static LNN_APART void LNN_NAME(lnn_std_affine)(const lnn_standard *job, ptrdiff_
     const ptrdiff_t S = job->W ? job->S : job->B, feature = job->W ? g * (job->B / S) % job->W : g;
     const T *w = (const T *)job->w_dot + feature, *b = (const T *)job->b_dot + feature;
     if (job->W && S == 1) {
-#define MORE(L) (L(y) + ((L(x) - mean) * r * L(w) + L(b)))
-        LNN_OVER(job->B, y, MORE)
+        _Pragma("GCC ivdep") for (ptrdiff_t k = 0; k < job->B; k++) y[k] += (x[k] - mean) * r * w[k] + b[k];
         return;
     }
-    for (ptrdiff_t i = 0; i < job->B; i += S, w++, b++, x += S, y += S) {
+    for (ptrdiff_t i = 0; i < job->B; i += S, w++, b++) {
         const T scale = *w * r, shift = *b;
-#define MOVED(L) (L(y) + ((L(x) - mean) * scale + shift))
-        LNN_OVER(S, y, MOVED)
+        _Pragma("GCC ivdep") for (ptrdiff_t k = i; k < i + S; k++) y[k] += (x[k] - mean) * scale + shift;
     }
 }
 
@@ -390,8 +388,6 @@ static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrd
 #undef SCALED
 #undef STANDARD
 #undef SLOPE
-#undef MORE
-#undef MOVED
 #undef BY_W
 #undef BY_B
 #undef BACK
