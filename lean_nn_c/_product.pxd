@@ -24,7 +24,7 @@ cdef inline int read_product(Product* p, int64_t m, int64_t n, int64_t k, bint t
         refuse("batch tuples differ in length, or a size is negative")
     p.m, p.n, p.k, p.rank, p.batch = m, n, k, <int>len(batch), 1
     p.a_row, p.a_col = 1 if ta else k, m if ta else 1
-    p.b_row, p.b_col, p.packed, p.turned = 1 if tb else n, k if tb else 1, False, False
+    p.b_row, p.b_col, p.packed, p.panelled, p.turned = 1 if tb else n, k if tb else 1, False, False, False
     for i in range(p.rank):
         p.size[i], p.a_step[i], p.b_step[i], p.bias_step[i] = batch[i], a_step[i], b_step[i], 0
         if p.size[i] < 0 or p.a_step[i] < 0 or p.b_step[i] < 0:

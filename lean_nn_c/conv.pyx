@@ -14,6 +14,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
+from lean_nn_c._pointwise cimport weight_packs, weight_panels
 from lean_nn_c._simd cimport LNN_BYTES, LNN_PLAIN, all_finite, lnn_tail
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._types cimport real
@@ -23,7 +24,7 @@ from lean_nn_c.direct cimport (
 from lean_nn_c.gemm cimport read_tail
 from lean_nn_c.precision cimport is_fast
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, take_scratch
-from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, taps_conv
+from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, panelled_conv, panelled_pack, taps_conv
 from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_weight, winners_pay
 from lean_nn_c.winograd cimport (
     winograd_conv, winograd_conv_weight, winograd_pack, winograd_packed, winograd_pays, winograd_tile,
@@ -46,7 +47,8 @@ cdef struct Plan:
     lnn_tail tail
     int m               # Winograd's tiles; 0: it does not apply
     bint few, pays      # whether strips are taken, whether Winograd's algorithm pays: decided once
-    bint packed         # a transformed weight comes with the arrays
+    bint packed         # a transformed weight comes with the arrays,
+    bint panelled       # or one in panels
     int64_t windows     # of a pooling, on a plane of outputs
 
 
@@ -75,6 +77,11 @@ cdef bint by_winograd(const Plan* p) noexcept nogil:
 
 cdef bint by_taps(const Plan* p) noexcept nogil:
     return p.by != STRIPS and p.by != DIRECT
+
+
+cdef bint in_panels(const Plan* p, bint transposed) noexcept nogil:
+    """Whether a packed weight is one in panels: of a layer with one tap, which has nothing to gain from Winograd's tiles."""
+    return by_taps(p) and p.by != WINOGRAD and not p.few and weight_packs(&p.g, transposed)
 
 
 cdef bint final(int status) noexcept nogil:
@@ -111,8 +118,10 @@ cdef int conv(const Plan* p, bint transposed, const real* source, const real* w,
         return STEP_DONE
     if p.few and not empty and (transposed or not by_winograd(p)):
         status = strips_conv(g, transposed, source, w, b, tail, out)
-    if not final(status) and not empty and by_winograd(p):
+    if not final(status) and not empty and by_winograd(p) and not p.panelled:
         status = winograd_conv(g, transposed, p.m, source, w, packed, b, tail, out)
+    if not final(status) and not empty and p.panelled:      # nothing is padded: no zero meets what is not finite
+        status = panelled_conv(g, transposed, source, packed, b, tail, out)
     if not final(status) and not empty and by_taps(p):
         status = taps_conv(g, transposed, source, w, b, tail, out)
         if status == UNSUITED and p.by == TAPS:
@@ -268,7 +277,7 @@ cdef int read_plan(Plan* p, str name, bint wide, bint packed, int64_t n, int64_t
                    tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm) except -1:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"conv: unknown algorithm; got {algorithm!r}; choose from {tuple(ALGORITHMS)}")
-    p.by, p.packed = ALGORITHMS[algorithm], packed
+    p.by, p.packed, p.panelled = ALGORITHMS[algorithm], packed, False
     read_geometry(&p.g, n, c, o, groups, spatial, kernel, out, stride, pad, dilation)
     if p.by == WINOGRAD:
         check_winograd(&p.g, name)
@@ -299,7 +308,9 @@ def step(
         run = (conv_f64 if wide else conv_f32) if name == "conv" else conv_input_f64 if wide else conv_input_f32
         more = [*([item * channels] if bias else []), *([result] if other else [])]
         if packed:
-            more.append(item * winograd_packed(&p.g, name == "conv_input", p.m))
+            p.panelled = in_panels(&p, name == "conv_input")
+            more.append(item * (weight_panels(&p.g, name == "conv_input") if p.panelled
+                                else winograd_packed(&p.g, name == "conv_input", p.m)))
         sizes = (source, w, *more, result)
     elif name == "conv_weight":
         run, sizes = conv_weight_f64 if wide else conv_weight_f32, (x, y, w)
@@ -338,21 +349,28 @@ def pack(
     cdef int64_t values
     read_plan(&p, name, wide, True, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
     p.bias = name == "conv_input"
-    if o * p.g.cg * p.g.taps == 0 or not by_winograd(&p) or (p.few and p.bias):
+    p.panelled = in_panels(&p, p.bias)
+    if o * p.g.cg * p.g.taps == 0 or not (p.panelled or by_winograd(&p)) or (p.few and p.bias):
         return None
-    values = winograd_packed(&p.g, p.bias, p.m)
+    values = weight_panels(&p.g, p.bias) if p.panelled else winograd_packed(&p.g, p.bias, p.m)
     return make_step("pack", pack_f64 if wide else pack_f32, &p, sizeof(p), (item * o * p.g.cg * p.g.taps, item * values))
 
 
 cdef int pack_f32(const void* plan, char** at) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
-    winograd_pack(&p.g, p.bias, p.m, <const float*>at[0], <float*>at[1])
+    if p.panelled:
+        panelled_pack(&p.g, p.bias, <const float*>at[0], <float*>at[1])
+    else:
+        winograd_pack(&p.g, p.bias, p.m, <const float*>at[0], <float*>at[1])
     return STEP_DONE
 
 
 cdef int pack_f64(const void* plan, char** at) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
-    winograd_pack(&p.g, p.bias, p.m, <const double*>at[0], <double*>at[1])
+    if p.panelled:
+        panelled_pack(&p.g, p.bias, <const double*>at[0], <double*>at[1])
+    else:
+        winograd_pack(&p.g, p.bias, p.m, <const double*>at[0], <double*>at[1])
     return STEP_DONE
 
 

@@ -23,6 +23,7 @@ cdef struct Product:
     int64_t panels                          # scratch for a block's rows of op(a)
     bint as_dots
     bint packed                             # b is its strips, one after the other
+    bint panelled                           # a is its panels, one after the other
     bint turned                             # the factors have changed places, and c, one column, is one row
     const void* column_bias                 # one value per column, added to the finished sums, or NULL
     const lnn_tail* tail                    # what follows, or NULL
@@ -58,11 +59,24 @@ cdef inline int64_t first_row(const Panels* p, int64_t i) noexcept nogil:
     return p.least * i + min(i, p.higher)
 
 
+cdef inline int64_t panel_of(const Panels* p, int64_t row) noexcept nogil:
+    """The panel that begins with `row`."""
+    cdef int64_t high = p.higher * (p.least + 1)
+    return row // (p.least + 1) if row < high else p.higher + (row - high) // max(p.least, <int64_t>1)
+
+
+cdef inline int64_t panel_at(const Product* p, int64_t k, int64_t terms, int64_t row) noexcept nogil:
+    """Where the panel that begins with `row` lies among those of all rows, in the block of `terms` terms from k."""
+    cdef Panels whole = panels_of(p.m)
+    return (k * whole.count + terms * panel_of(&whole, row)) * LNN_ROWS
+
+
 cdef inline int64_t panels_size(int64_t m, int64_t k) noexcept nogil:
     """Values in the panels of m rows."""
     return whole_lines((m + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS * k)
 
 
+cdef void set_blocks(Product* p, real unused) noexcept nogil
 cdef int multiply(Product* p, const real* a, const real* b, const real* bias, real* c) noexcept nogil
 cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, int64_t terms,
                     real* out) noexcept nogil

@@ -6,7 +6,8 @@ cache; op(b) is packed one strip of columns after the other, and each strip, in 
 apart for the machine to guess them. Packing costs each thread one pass over what it reads, and no thread waits for
 another.
 
-A b that does not change can be packed beforehand (`pack`): the same strips, block after block, for as many products as come.
+A factor that does not change can be packed beforehand: b (`pack`) as the same strips, a (_pointwise.pxd) as the same panels,
+block after block, for as many products as come. Parts of the rows are then whole panels.
 
 Few rows: b is read where it lies (the tile of simd_tile.h), once. Few rows or columns with both factors running along
 k are dot products (_dots.pxd), and only a few columns are ever turned for it.
@@ -174,11 +175,15 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
     cdef Ahead ahead
     cdef const real* rows
     cdef const real* ready
+    cdef const real* left = scratch
     ahead.off = NULL
     for part in range(p.blocks):
         k = p.k * part // p.blocks
         terms = p.k * (part + 1) // p.blocks - k
-        pack_rows(a + m0 * p.a_row + k * p.a_col, p.a_row, p.a_col, m1 - m0, terms, terms, scratch)
+        if p.panelled:
+            left = a + panel_at(p, k, terms, m0)
+        else:
+            pack_rows(a + m0 * p.a_row + k * p.a_col, p.a_row, p.a_col, m1 - m0, terms, terms, scratch)
         rows = b + k * p.b_row
         t = first
         while t < stop:
@@ -190,7 +195,7 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
                 ready = packed
             t += count
             if p.k <= SLIM:
-                slim_product(p, m0, m1, <const real*>scratch, ready, bias, c, t - count, count)
+                slim_product(p, m0, m1, left, ready, bias, c, t - count, count)
                 continue
             for i in range(count):
                 ahead.rows = 0
@@ -199,7 +204,7 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
                     ahead.place = <const char*>(rows + terms * i // count * p.b_row + t * p.width)
                     ahead.step = p.b_row * sizeof(real)
                     ahead.length = (min(p.n, min(t + STRIPS, stop) * p.width) - t * p.width) * sizeof(real)
-                strip_product(m1 - m0, terms, <const real*>scratch, ready + i * terms * p.width,
+                strip_product(m1 - m0, terms, left, ready + i * terms * p.width,
                               bias + m0 if bias != NULL else NULL, part > 0,
                               c + m0 * p.n + (t - count + i) * p.width, p.n,
                               min(p.width, p.n - (t - count + i) * p.width), &ahead)
@@ -312,7 +317,10 @@ cdef void unit(const Product* p, const real* a, const real* b, const real* bias,
     cdef int64_t batch = index // (blocks_t * blocks_m), rest = batch, all_tiles = (p.n + p.width - 1) // p.width
     cdef int64_t m0 = p.m * part_m // blocks_m, m1 = p.m * (part_m + 1) // blocks_m
     cdef int64_t first = all_tiles * part_t // blocks_t, stop = all_tiles * (part_t + 1) // blocks_t
+    cdef Panels whole = panels_of(p.m)
     cdef int i
+    if p.panelled:
+        m0, m1 = first_row(&whole, whole.count * part_m // blocks_m), first_row(&whole, whole.count * (part_m + 1) // blocks_m)
     c += batch * p.m * p.n
     for i in range(p.rank - 1, -1, -1):
         a += rest % p.size[i] * p.a_step[i]

@@ -10,4 +10,7 @@ cdef enum Status:
 
 cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
                    const lnn_tail* tail, real* out) noexcept nogil
+cdef int panelled_conv(const Geometry* g, bint transposed, const real* source, const real* packed, const real* bias,
+                       const lnn_tail* tail, real* out) noexcept nogil
+cdef void panelled_pack(const Geometry* g, bint transposed, const real* w, real* packed) noexcept nogil
 cdef double affordable(const Geometry* g) noexcept nogil

@@ -34,7 +34,7 @@ from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport open_phases, pack_phases, phases_pay, residues, spread_phases, terms_per_channel
-from lean_nn_c._pointwise cimport is_pointwise, pointwise
+from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
     LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_tail, lnn_vectors, piece, whole_lines,
@@ -280,6 +280,15 @@ cdef int64_t most_rows(const real* unused) noexcept nogil:
     return PANEL_BYTES // <int64_t>sizeof(real)
 
 
+cdef int panelled_conv(const Geometry* g, bint transposed, const real* source, const real* packed, const real* bias,
+                       const lnn_tail* tail, real* out) noexcept nogil:
+    return pointwise(g, transposed, True, source, packed, bias, tail, out)
+
+
+cdef void panelled_pack(const Geometry* g, bint transposed, const real* w, real* packed) noexcept nogil:
+    pack_panels(g, transposed, w, packed)
+
+
 cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
                    const lnn_tail* tail, real* out) noexcept nogil:
     """out[n, m] = bias[m] + sum over channels and taps of w * planes[n, channel, off(tap) + j], class by class: conv, or
@@ -293,7 +302,7 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
     if size * channels > affordable(g):
         return UNSUITED
     if is_pointwise(g) and g.cg and g.og and not runs_on(g, m, g.cells, lanes(source)):
-        return pointwise(g, transposed, source, w, bias, tail, out)
+        return pointwise(g, transposed, False, source, w, bias, tail, out)
     list_cells(&p, &cells, g.n * channels)
     if transposed and phases_pay(g):
         return by_phases(g, &p, source, w, bias, tail, out)

@@ -103,6 +103,40 @@ def test_a_constant_weight_is_transformed_once_and_counted():
     assert len(packed.source.graph.constants) == len(plain.source.graph.constants)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("transposed", [False, True], ids=["conv", "transposed"])
+@pytest.mark.parametrize(("rows", "terms", "size"), [(7, 3, 3), (13, 16, 7), (24, 40, 14), (61, 300, 4), (200, 530, 7)], ids=str)
+def test_the_weight_of_a_layer_with_one_tap_is_packed_in_panels(rows, terms, size, transposed, dtype):
+    """Few terms and several blocks of them, panels of unequal height, on one thread and on several: the same bits."""
+    x, b = randn(1, terms, size, size).astype(dtype), randn(rows).astype(dtype)
+    w = randn(*((terms, rows) if transposed else (rows, terms)), 1, 1).astype(dtype)
+
+    def f(x):
+        return F.relu(F.conv_transpose2d(x, w, b) if transposed else F.conv2d(x, w, b))
+
+    plain, packed = (ln.compile(f, x, passes=passes) for passes in (("tails",), ("tails", "prepack")))
+    assert "packed" in str(packed) and "packed" not in str(plain)
+    assert packed.memory.weights - plain.memory.weights == -(-rows // 6) * 6 * terms * x.itemsize
+    for threads in (1, 2, 5):
+        with ln.num_threads(threads):
+            assert packed(x).tobytes() == plain(x).tobytes() == f(ln.tensor(x)).numpy().tobytes()
+
+
+def test_weights_with_one_tap_that_are_read_as_they_lie():
+    """Few rows, few cells (dot products), many cells, several samples, groups, a stride: packing would gain nothing."""
+    layers = [((1, 8, 4, 4), (6, 8, 1, 1), {}), ((1, 8, 2, 2), (16, 8, 1, 1), {}), ((1, 8, 20, 20), (16, 8, 1, 1), {}),
+              ((2, 8, 4, 4), (16, 8, 1, 1), {}), ((1, 16, 4, 4), (16, 8, 1, 1), {"groups": 2}),
+              ((1, 8, 8, 8), (16, 8, 1, 1), {"stride": 2})]  # fmt: skip
+    for shape, weight, options in layers:
+        w = randn(*weight)
+        assert "packed" not in str(ln.compile(lambda x, w=w, o=options: F.conv2d(x, w, **o), shape)), (shape, weight)
+    infinite = randn(16, 8, 1, 1)
+    infinite[3, 2], x = np.inf, randn(1, 8, 4, 4)
+    program = ln.compile(lambda x: F.conv2d(x, infinite), x)
+    assert "packed" in str(program)
+    np.testing.assert_array_equal(program(x), F.conv2d(ln.tensor(x), infinite).numpy())
+
+
 def test_a_weight_that_is_no_constant_is_not_packed():
     program = ln.compile(lambda x, w: F.conv2d(x, w, padding=1), X, K3)
     assert [n.prim.name for n in program.graph.nodes] == ["conv"]

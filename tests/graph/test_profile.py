@@ -98,7 +98,7 @@ def test_nothing_in_the_picture_is_cut_off(monkeypatch, tmp_path):
     (axes,) = picture.axes
     for text in (*axes.texts, *picture.texts, *axes.get_yticklabels()):
         box = text.get_window_extent()
-        assert 0 <= box.x0 and box.x1 <= picture.bbox.width, text
+        assert box.x0 >= 0 and box.x1 <= picture.bbox.width, text
     assert axes.get_yticklabels()[0].get_text() == "adam_update  3 × float32[64, 32, 5, 5]"
 
 

@@ -53,7 +53,16 @@ LAYERS = {
 }
 
 
+@pytest.fixture
+def exact():
+    """Classical convolutions, whose sums of whole numbers are exact; Winograd's round on the way."""
+    ln.set_precision("exact")
+    yield
+    ln.set_precision("fast")
+
+
 @pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.usefixtures("exact")
 def test_sums_over_winners_are_those_over_the_spread_array(name):
     """Exact sums, hence equal ones; on any number of threads; the scratch is as said."""
     image, weight, geometry, pool = LAYERS[name]
@@ -94,6 +103,7 @@ def test_winner_by_winner_within_the_bound(name):
     assert (abs(got - exact(x, g)) <= 1.01 * n * 2.0**-24 * exact(abs(x), abs(g))).all()
 
 
+@pytest.mark.usefixtures("exact")
 @pytest.mark.parametrize("where", ["x", "-x", "g", "huge"])
 def test_what_is_not_finite_meets_the_zeros_too(where):
     """As if the gradient had been spread: an infinite cell of x makes NaN of every weight that meets a zero there."""
@@ -131,6 +141,7 @@ def test_a_bias_behind_pooling_is_summed_over_the_pooled_values_though_others_ne
     np.testing.assert_array_equal(program(x, w, b)[2], f(*map(ln.tensor, (x, w, b)))[2].numpy())
 
 
+@pytest.mark.usefixtures("exact")
 def test_what_winners_must_leave_alone():
     """Windows of padding alone, whose cotangent goes nowhere; winners of something else; sums over fewer axes; dilated rows;
     doubles; an algorithm that was asked for."""

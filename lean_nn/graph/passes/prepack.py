@@ -11,6 +11,9 @@ algorithm pays for more layers than it does eagerly; these round differently, wi
 are the same, so are the bits. Not packed is what would gain nothing: few rows, for which w is read once, where it lies, and
 many, of which each strip meets so many that its packing does not count. A constant on the left is packed by each thread for its
 own part of the rows, which depends on the number of threads.
+
+**One tap.** A 1 × 1 convolution of one small image is a product with its weight on the left (``lean_nn_c/_pointwise.pxd``): there
+the threads' parts are whole panels, and these are packed here, beside the weight. The bits are the same.
 """
 
 from __future__ import annotations
