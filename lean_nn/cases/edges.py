@@ -53,7 +53,7 @@ UNARY: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 BINARY: dict[str, dict[str, Any]] = {
     "relu_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
-    "tanh_gate": {}, "sigmoid_gate": {}, "gelu_gate": {}, "silu_gate": {},
+    "tanh_gate": {}, "sigmoid_gate": {}, "hardswish_gate": {}, "gelu_gate": {}, "silu_gate": {},
     "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"low": -1.0, "high": 2.0},
     **{name: {} for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }  # fmt: skip
