@@ -174,6 +174,8 @@ NARROW = [
     Geometry(1, 8, 8, 8, (1, 50), (1, 3), (1, 1), ((0, 0), (1, 1)), (1, 1)),  # nothing below each other
     Geometry(1, 2, 2, 2, (20, 20), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1)),
     Geometry(1, 1, 1, 1, (12, 5), (2, 1), (1, 1), ((0, 0), (2, 2)), (2, 2)),  # a lone row of a tall tile, wider than a vector
+    Geometry(2, 6, 6, 6, (31, 28), (5, 5), (3, 3), ((2, 2), (2, 2)), (1, 1)),  # y_bar spread out threefold, fivefold
+    Geometry(1, 4, 8, 2, (26, 43), (3, 6), (4, 5), ((1, 1), (0, 3)), (1, 1)),
 ]
 
 
@@ -223,7 +225,7 @@ def test_large(g, dtype, algorithm):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("g", [*(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7]], ids=str)
+@pytest.mark.parametrize("g", [*(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7], NARROW[-1]], ids=str)
 def test_same_bits_for_any_number_of_threads(g, dtype, algorithm):
     arrays = data(g, dtype)
     before = threads.get_num_threads()
