@@ -24,7 +24,7 @@ from lean_nn.ops.linear import matmul as product
 from lean_nn.primitive import Primitive, evaluate, register_backend
 
 MODULES = (conv, matmul, pool, elementwise, training)
-SLACK = 1.15  # a control may take this much longer than its best time on one thread, divided by the threads
+SLACK = 1.2  # a control may take this much longer than its best time on one thread, divided by the threads
 LEAST = 1e-4  # seconds: shorter primitives are not worth a line
 SAMPLE = 5e-4
 
@@ -87,7 +87,7 @@ class Clock:
         self._whole = min(_seconds(self._control) for _ in range(1000 if seconds else 1))
 
     def _is_quiet(self) -> bool:
-        return min(_seconds(self._control) for _ in range(2)) <= SLACK * self._whole / self.threads
+        return min(_seconds(self._control) for _ in range(4)) <= SLACK * self._whole / self.threads
 
     def gain(self, name: str, call: Callable[[], Any]) -> Gain:
         """`call` with one thread and with all, in turn."""
