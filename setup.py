@@ -28,7 +28,7 @@ from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).parent
 PACKAGE = "lean_nn_c"
-ONCE = ("build_info", "engine", "executor", "index", "memory", "move", "precision", "step", "sweep", "threads")
+ONCE = ("build_info", "conv", "engine", "executor", "index", "memory", "move", "precision", "step", "sweep", "threads")
 DEBUG = os.environ.get("LEAN_NN_DEBUG") == "1"
 ISAS = {
     "x86_64_v2": ["-march=x86-64-v2", *([] if DEBUG else ["-Os", "-ftree-vectorize"])],
@@ -55,10 +55,9 @@ PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-mod
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight")}
-COLD = {"_cyutility", "build_info", "executor", "memory", "precision", "step", "threads"}
-COLD |= {f"{isa}.conv" for isa in ISAS}  # it chooses; those that it calls compute
+COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "step", "threads"}
 INNER = {"index", "move", "x86_64_v3.elementwise", "x86_64_v3.reduce"}  # small, but for the loops in their headers: hot.h
-PRODUCTS = {"conv", "direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
+PRODUCTS = {"direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:
     COMPILE_ARGS += ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-plt"]

@@ -7,6 +7,7 @@
 ``threads``             how many threads, fork safety
 ``step``, ``executor``  kernels with their geometry read; lists of them, for compiled programs
 ``move``                copies between strided places
+``conv``                which of the convolution kernels
 ``build_info``          compiler, OpenMP, which instruction sets the machine has
 the other modules       kernels, each built once per instruction-set level
 ======================  ==================================================================

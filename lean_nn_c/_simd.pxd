@@ -161,13 +161,6 @@ cdef inline void finish(const lnn_tail* tail, real* out, int64_t n) noexcept nog
         lnn_finish_f64(tail, out, n)
 
 
-cdef inline bint all_finite(const real* x, int64_t n) noexcept nogil:
-    if real is float:
-        return lnn_finite_f32(x, n)
-    else:
-        return lnn_finite_f64(x, n)
-
-
 cdef inline real* aligned(real* place) noexcept nogil:
     """The next cache line's start, fewer than SPARE_LINE values on."""
     return <real*>((<size_t>place + 63) & ~<size_t>63)

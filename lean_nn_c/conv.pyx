@@ -8,18 +8,24 @@ few channels; else "taps" (taps.pyx, taps_weight.pyx) unless another is asked fo
 larger than image and output, or a padding zero has met an infinite or NaN factor, which shows as a NaN in the result:
 then "direct" (direct.pyx), which multiplies real cells only. An algorithm that is asked for is tried where "auto" would
 not; what it cannot do, "direct" does. "im2col" is unfold and a matrix product, made by the caller.
+
+This module only chooses: it is compiled once, and calls the kernels of the level that was chosen at import.
 """
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
+<<<<<<< Updated upstream
 from lean_nn_c._pointwise cimport weight_packs, weight_panels
 from lean_nn_c._simd cimport LNN_BYTES, LNN_PLAIN, all_finite, lnn_tail
+=======
+from lean_nn_c._simd cimport LNN_PLAIN, lnn_tail
+>>>>>>> Stashed changes
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._types cimport real
 from lean_nn_c.direct cimport (
-    direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight, strips_pay,
+    all_finite, direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight, strips_pay,
 )
 from lean_nn_c.gemm cimport read_tail
 from lean_nn_c.precision cimport is_fast
@@ -59,16 +65,16 @@ cdef bint by_strips(const Plan* p, Kind kind) noexcept nogil:
     return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind))
 
 
-cdef void choose(Plan* p, str name, int per_vector):
+cdef void choose(Plan* p, str name, int itemsize):
     """What the geometry alone decides."""
     cdef const Geometry* g = &p.g
     cdef bint transposed = name == "conv_input"
     if name == "conv_weight":
         p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT)
-        p.pays = winograd_weight_pays(g, p.m, per_vector)
+        p.pays = winograd_weight_pays(g, p.m, itemsize)
     else:
-        p.m, p.few = winograd_tile(g, transposed, per_vector), by_strips(p, CONV_INPUT if transposed else CONV)
-        p.pays = winograd_pays(g, transposed, p.m, per_vector, p.few and not transposed, p.packed)
+        p.m, p.few = winograd_tile(g, transposed, itemsize), by_strips(p, CONV_INPUT if transposed else CONV)
+        p.pays = winograd_pays(g, transposed, p.m, itemsize, p.few and not transposed, p.packed)
 
 
 cdef bint by_winograd(const Plan* p) noexcept nogil:
@@ -282,7 +288,7 @@ cdef int read_plan(Plan* p, str name, bint wide, bint packed, int64_t n, int64_t
     if p.by == WINOGRAD:
         check_winograd(&p.g, name)
     check_elements(&p.g)
-    choose(p, name, LNN_BYTES // (8 if wide else 4))
+    choose(p, name, 8 if wide else 4)
     return 0
 
 

@@ -1,8 +1,11 @@
+from libc.stdint cimport int64_t
+
 from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._simd cimport lnn_tail
 from lean_nn_c._strips cimport Kind
 from lean_nn_c._types cimport real
 
+cdef bint all_finite(const real* x, int64_t n) noexcept nogil
 cdef void direct_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* b,
                       const lnn_tail* tail, real* out) noexcept nogil
 cdef void direct_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil

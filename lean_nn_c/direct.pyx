@@ -24,7 +24,7 @@ from libc.string cimport memset
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._queue cimport Queue, draw, open_queue
-from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, all_finite, dots, finish, lnn_tail
+from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, dots, finish, lnn_finite_f32, lnn_finite_f64, lnn_tail
 from lean_nn_c._strips cimport (
     ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, LNN_TALL, Kind, Plan, Strips, cut, fill_strip, gauge, loosen,
     make_plan, open_plan, plan_bytes, settle, sweep_rows,
@@ -36,6 +36,14 @@ from lean_nn_c.threads cimport threads_for
 
 cdef enum:
     SUMS = 65536                # bytes of conv_weight's vectors of sums that a thread keeps
+
+
+cdef bint all_finite(const real* x, int64_t n) noexcept nogil:
+    if real is float:
+        return lnn_finite_f32(x, n)
+    else:
+        return lnn_finite_f64(x, n)
+
 
 cdef enum Op:
     GATHER      # y += w x

@@ -60,7 +60,7 @@ from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._simd cimport SPARE_LINE, aligned, lanes, lnn_tail, whole_lines
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_VECTORS
+from lean_nn_c._winograd cimport LNN_BYTES, LNN_WINO_VECTORS
 from lean_nn_c._winograd_plan cimport Plan, Zone, set_plan, tiles_of, units_left, zone_of
 from lean_nn_c._winograd_steps cimport (
     BLOCK, PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, u_size, v_size, v_step,
@@ -317,12 +317,12 @@ cdef int run(const Plan* p, int64_t taps, const real* x, const real* w, const re
     return status
 
 
-cdef int winograd_tile(const Geometry* g, bint transposed, int per_vector) noexcept nogil:
+cdef int winograd_tile(const Geometry* g, bint transposed, int itemsize) noexcept nogil:
     """Outputs of a tile per axis, 4 or 2, whichever takes fewer products; 0 where the algorithm does not apply."""
     cdef Plan four, two
-    if not planned(&four, g, transposed, 4, per_vector):
+    if not planned(&four, g, transposed, 4, LNN_BYTES // itemsize):
         return 0
-    if not planned(&two, g, transposed, 2, per_vector):
+    if not planned(&two, g, transposed, 2, LNN_BYTES // itemsize):
         return 4
     return 4 if four.work < two.work else 2
 
@@ -361,7 +361,7 @@ cdef bint saves(const Plan* p, const Geometry* g, const Costs* c, double margin)
     return margin * cost < taps
 
 
-cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vector, bint few,
+cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int itemsize, bint few,
                         bint packed) noexcept nogil:
     """Whether, where it applies, it is faster than taps: the transforms must be few beside the products they save.
 
@@ -376,7 +376,9 @@ cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int per_vecto
     cdef Costs c = [1.2, 12, 19, 0 if packed else 630, 3, 2.5, 0 if transposed else 20, 0.6 if transposed else 0]
     if common(g):
         return min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49
-    return m != 0 and planned(&p, g, transposed, m, per_vector) and saves(&p, g, &c, 1.3 if few else 1.1)
+    if m == 0 or g.taps < 3 or not planned(&p, g, transposed, m, LNN_BYTES // itemsize):
+        return False
+    return saves(&p, g, &c, 1.3 if few else 1.1)
 
 
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
@@ -389,7 +391,7 @@ cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
     return 4 if four.work + 6 * 36 < two.work + 6 * 16 else 2
 
 
-cdef bint winograd_weight_pays(const Geometry* g, int m, int per_vector) noexcept nogil:
+cdef bint winograd_weight_pays(const Geometry* g, int m, int itemsize) noexcept nogil:
     """Whether, where it applies, conv_weight is faster so than by taps.
 
     3 x 3 kernels were measured in both types with 1 and 8 samples of 4 x 4 to 56 x 56 cells: with 8 channels on both
@@ -400,7 +402,7 @@ cdef bint winograd_weight_pays(const Geometry* g, int m, int per_vector) noexcep
     cdef Costs c = [1.44, 18, 9.4, 268, 13, 0.6, 10, 0.1]
     if common(g):
         return min(g.cg, g.og) >= 8 and g.n * g.outs >= 80
-    if m == 0 or not planned(&p, g, False, m, per_vector):
+    if m == 0 or g.taps < 3 or not planned(&p, g, False, m, LNN_BYTES // itemsize):
         return False
     if p.points * p.channels > 8192:        # V of a block of tiles leaves the second-level cache
         c.image *= 1.5

@@ -17,7 +17,6 @@ from lean_nn.backend.cpu_chain import INPUTS, NAMES, OPS, Written, dual_chain, r
 from lean_nn.primitive import Aval, Primitive, register_backend, registry
 from lean_nn_c import engine
 
-
 COMMUTE = {"add", "mul"}
 
 
