@@ -16,12 +16,8 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
-<<<<<<< Updated upstream
 from lean_nn_c._pointwise cimport weight_packs, weight_panels
-from lean_nn_c._simd cimport LNN_BYTES, LNN_PLAIN, all_finite, lnn_tail
-=======
 from lean_nn_c._simd cimport LNN_PLAIN, lnn_tail
->>>>>>> Stashed changes
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._types cimport real
 from lean_nn_c.direct cimport (
