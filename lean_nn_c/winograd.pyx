@@ -338,7 +338,7 @@ cdef struct Costs:      # in terms of a sum by taps
     double image        # a tile's transform, per channel and point; twice as much where it is gathered from cells apart
     double result       # and per row
     double filters      # a filter's
-    double few          # by taps: of a term, divided by the rows
+    double few          # by taps: of a term, divided by the rows (or 4)
     double line         # the same, divided by the outputs of a line
     double plane        # of a cell of the source
     double stride       # of a term, where strides are more than 1
@@ -356,7 +356,7 @@ cdef bint saves(const Plan* p, const Geometry* g, const Costs* c, double margin)
     cdef double transforms = ((2 if p.x.in_step > 1 else 1) * c.image * p.channels
                               + (1.5 if p.x.out_step > 1 or p.line else 1) * c.result * p.rows)
     cdef double cost = p.width * (p.work * c.product * pairs + <double>p.units * p.points * transforms) + c.filters * pairs
-    cdef double taps = (terms * (1 + c.few / p.true_rows + c.line / p.x.out_size + (c.stride if strided else 0))
+    cdef double taps = (terms * (1 + c.few / max(p.true_rows, <int64_t>4) + c.line / p.x.out_size + (c.stride if strided else 0))
                         + c.plane * g.n * p.true_channels * p.in_cells + 10 * <double>g.taps * g.cg * g.og)
     return margin * cost < taps
 
