@@ -366,7 +366,8 @@ cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int itemsize,
     """Whether, where it applies, it is faster than taps: the transforms must be few beside the products they save.
 
     `few`: whether it is faster than strips, which are somewhat ahead of taps. Of first layers with three channels 7 x 7
-    with stride 2 and 11 x 11 with stride 4 are (1.1 and 1.8 times as fast as strips), 5 x 5 and 3 x 3 are not. `packed`:
+    with stride 2 and 11 x 11 with stride 4 are (1.3 and 1.8 times as fast as strips), 5 x 5 and 3 x 3 are not, and dilated
+    kernels take turns. `packed`:
     the filters are transformed already (one image of 32 channels, 5 x 5 to 64: 1.6 times as fast as taps).
 
     3 x 3 kernels were measured in float with 1 and 8 samples of 3 x 3 to 56 x 56 cells: with 8 channels on both sides
@@ -378,7 +379,7 @@ cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int itemsize,
         return min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49
     if m == 0 or g.taps < 3 or not planned(&p, g, transposed, m, LNN_BYTES // itemsize):
         return False
-    return saves(&p, g, &c, 1.3 if few else 1.1)
+    return saves(&p, g, &c, 1.15 if few else 1.1) and not (few and p.x.subs > 1)
 
 
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
