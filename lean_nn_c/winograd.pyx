@@ -58,6 +58,7 @@ from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
+from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport SPARE_LINE, aligned, lanes, lnn_tail, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_BYTES, LNN_WINO_VECTORS
@@ -132,7 +133,8 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
     cdef real* memory = <real*>take_scratch((made + threads * per_thread + SPARE_LINE) * sizeof(real))
     cdef real* u = aligned(memory)
     cdef const real* at
-    cdef int64_t spoilt = 0
+    cdef int64_t item, spoilt = 0
+    cdef Queue queue
     if memory == NULL:
         return NO_MEMORY
     while first < panels_of(p):
@@ -140,8 +142,10 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
         if packed == NULL:
             pack(p, first, stop, w, u, threads)
         at = <const real*>u if packed == NULL else packed + first * panel_size
+        open_queue(&queue, items, threads)
         for i in prange(items, schedule="dynamic", num_threads=threads):
-            spoilt += wide_units(p, i * together, min(together, p.units - i * together), first, stop, x, at, b, y,
+            item = draw(&queue, omp_get_thread_num())
+            spoilt += wide_units(p, item * together, min(together, p.units - item * together), first, stop, x, at, b, y,
                                  u + made + omp_get_thread_num() * per_thread)
         first = stop
     give_scratch(memory)
@@ -304,7 +308,7 @@ cdef int run(const Plan* p, int64_t taps, const real* x, const real* w, const re
     cdef double work = <double>p.tiles * p.points * p.channels * p.rows / 8
     threads = threads_for(<Py_ssize_t>min(work, 1e18))
     for group in range(p.groups):
-        if p.units > UNITS and p.units >= 4 * threads:
+        if p.units >= 4 * threads and (p.units > UNITS or threads > 1 and u_group < p.units * v_size(p)):
             status = wide(p, x + group * x_step, w + group * w_group if w != NULL else NULL,
                           packed + group * u_group if packed != NULL else NULL,
                           b + group * p.rows if b != NULL else NULL, y + group * y_step, threads)
