@@ -33,7 +33,7 @@ from lean_nn_c._simd cimport lnn_tail
 from lean_nn_c._winograd cimport LNN_WINO_VECTORS
 
 cdef enum:
-    ENOUGH_CHANNELS = 16        # in a row to leave out products of their own
+    ENOUGH_CHANNELS = 16        # of a block, to leave out products that it alone does not need
     MAX_WIDTH = 32              # tiles of a unit, at most (64-byte vectors of floats)
     MAX_REACH = 6               # cells by which a patch is longer, so that the next blocks find theirs in it
     MAX_PITCH = (8 + MAX_REACH) * 32 + 8    # cells of a row of patches
@@ -261,6 +261,11 @@ cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int m, in
     return True
 
 
+cdef inline bint blocks_apart(const Plan* p) noexcept nogil:
+    """Whether each block's own points are looked at."""
+    return p.true_channels >= ENOUGH_CHANNELS
+
+
 cdef inline int64_t needed(const Axis* a, const Span* span, bint apart) noexcept nogil:
     """Points of a span's tiles, summed over the blocks."""
     cdef int64_t block, points = 0
@@ -277,7 +282,7 @@ cdef inline double set_zones(Plan* p, bint apart_y, bint apart_x) noexcept nogil
     cdef int ys = set_spans(&p.y, p.m + 2, apart_y, y), xs = set_spans(&p.x, p.m + 2, apart_x, x), k
     cdef Zone* zone
     cdef int64_t units
-    cdef bint apart = p.true_channels >= ENOUGH_CHANNELS
+    cdef bint apart = blocks_apart(p)
     p.zones, p.units, p.work = ys * xs, 0, 0
     for k in range(p.zones):
         zone = &p.zone[k]

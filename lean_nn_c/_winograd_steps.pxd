@@ -7,8 +7,8 @@ from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, weight
 from lean_nn_c._winograd_plan cimport (
-    ENOUGH_CHANNELS, MAX_BLOCKS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, cells_left, cut, filter_cells, patch_pitch,
-    patch_size, place_tiles, tiles_of, zone_of,
+    MAX_BLOCKS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, blocks_apart, cells_left, cut, filter_cells,
+    patch_pitch, patch_size, place_tiles, tiles_of, zone_of,
 )
 
 cdef enum:
@@ -190,7 +190,7 @@ cdef inline void list_pieces(const Plan* p, const Zone* zone, int64_t first, int
         block = c // max(p.true_channels, 1)
         piece = &s.piece[s.count]
         piece.low, piece.stop, piece.y, piece.x = c - first, stop - first, zone.y.points, zone.x.points
-        if p.true_channels >= ENOUGH_CHANNELS:
+        if blocks_apart(p):
             piece.stop = min((block + 1) * p.true_channels, stop) - first
             narrow(&piece.y, &p.y.points[block // p.x.blocks % p.y.blocks])
             narrow(&piece.x, &p.x.points[block % p.x.blocks])

@@ -43,21 +43,28 @@ cdef int64_t NOTHING = -(<int64_t>1 << 62)      # no index that passed the check
 # --------------------------------------------------------------------------------------- gather, scatter
 
 
-cdef inline void gather_rows(const real* x, const int64_t* idx, real* y, const Plan* p, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    if real is float:
+cdef inline void look_rows(const real* x, const int64_t* idx, real* y, const Plan* p, bint take, Py_ssize_t first,
+                           Py_ssize_t end) noexcept nogil:
+    if take:
+        if real is float:
+            lnn_take_f32(x, idx, y, p.n, p.k, p.inner, first, end)
+        else:
+            lnn_take_f64(x, idx, y, p.n, p.k, p.inner, first, end)
+    elif real is float:
         lnn_gather_f32(x, idx, y, p.n, p.k, p.inner, p.skip, first, end)
     else:
         lnn_gather_f64(x, idx, y, p.n, p.k, p.inner, p.skip, first, end)
 
 
-cdef void gather_all(const real* x, const int64_t* idx, real* y, const Plan* p) noexcept nogil:
+cdef void look_all(const real* x, const int64_t* idx, real* y, const Plan* p, bint take) noexcept nogil:
+    """gather, or `take`: rows of the output in blocks, each by one thread."""
     cdef Py_ssize_t rows = p.outer * p.k, each = max(<Py_ssize_t>1, BLOCK // max(p.inner, <Py_ssize_t>1)), task
     cdef int threads = threads_for(rows * p.inner)
     if threads == 1 and rows:
-        gather_rows(x, idx, y, p, 0, rows)
+        look_rows(x, idx, y, p, take, 0, rows)
         return
     for task in prange((rows + each - 1) // each, num_threads=threads, schedule="static"):
-        gather_rows(x, idx, y, p, task * each, min(rows, (task + 1) * each))
+        look_rows(x, idx, y, p, take, task * each, min(rows, (task + 1) * each))
 
 
 cdef void clear(real* x, Py_ssize_t n, int threads) noexcept nogil:
@@ -95,7 +102,7 @@ cdef int run_gather(const void* plan, char** at, real unused) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
     if not inside(<const int64_t*>at[1], p.outer * p.k * p.inner, p.n, p.skip, p.skip != NOTHING):
         return STEP_BAD_INDEX
-    gather_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p)
+    look_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p, False)
     return STEP_DONE
 
 
@@ -108,23 +115,6 @@ cdef int run_scatter(const void* plan, char** at, real unused) noexcept nogil:
 
 
 # ------------------------------------------------------------------------------------------------- take
-
-
-cdef inline void take_rows(const real* x, const int64_t* idx, real* y, const Plan* p, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    if real is float:
-        lnn_take_f32(x, idx, y, p.n, p.k, p.inner, first, end)
-    else:
-        lnn_take_f64(x, idx, y, p.n, p.k, p.inner, first, end)
-
-
-cdef void take_all(const real* x, const int64_t* idx, real* y, const Plan* p) noexcept nogil:
-    cdef Py_ssize_t rows = p.outer * p.k, each = max(<Py_ssize_t>1, BLOCK // max(p.inner, <Py_ssize_t>1)), task
-    cdef int threads = threads_for(rows * p.inner)
-    if threads == 1 and rows:
-        take_rows(x, idx, y, p, 0, rows)
-        return
-    for task in prange((rows + each - 1) // each, num_threads=threads, schedule="static"):
-        take_rows(x, idx, y, p, task * each, min(rows, (task + 1) * each))
 
 
 cdef inline void untake_one(const real* g, const int64_t* idx, real* x, Py_ssize_t k, Py_ssize_t inner,
@@ -151,7 +141,7 @@ cdef int run_take(const void* plan, char** at, real unused) noexcept nogil:
     cdef const Plan* p = <const Plan*>plan
     if not inside(<const int64_t*>at[1], p.k, p.n, 0, False):
         return STEP_BAD_INDEX
-    take_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p)
+    look_all(<const real*>at[0], <const int64_t*>at[1], <real*>at[2], p, True)
     return STEP_DONE
 
 

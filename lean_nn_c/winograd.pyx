@@ -40,9 +40,10 @@ NaN spreads over its tile, hence the status SPOILT, upon which conv.pyx takes an
 
 Order. Tiles are taken by units (two vectors of lanes), channels by blocks of 64, rows of U by panels of six. Blocks, and
 the runs of channels in a block between which products are left out (_winograd_plan.pxd), are added in order, so the bits
-depend on the geometry alone. With many units ("wide") all threads together make U; then
-a thread takes a unit or two, whose V stays in its cache. With few ("deep") all threads together make V; then a thread
-takes panels and makes their U just before it is used: in the cache, where it stays.
+depend on the geometry alone. With many units ("wide") all threads together make U; then a thread takes a unit or two,
+whose V stays in its cache. With few ("deep") all threads together make V; then a thread takes panels and makes their U just
+before it is used: in the cache, where it stays. What is made together is dear to the other threads (_queue.pxd), so if U is
+the smaller of the two, fewer units are called many.
 
 Temporary memory, in values, of one group with C channels and O rows; L is 16 floats or 8 doubles with AVX2:
 
