@@ -29,16 +29,17 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Row:
-    """A function of arrays of these shapes, all of which have tangents."""
+    """A function of arrays of these shapes, all of which have tangents; values from `low` on."""
 
     name: str
     call: Callable[..., Any]
     shapes: tuple[tuple[int, ...], ...]
+    low: float | None = None
 
     def calls(self) -> tuple[Call, Call, Call]:
         """With tangents; without; and as many times without as the first may cost."""
         rng = np.random.default_rng(0)
-        x, v = ([ln.tensor(rng.standard_normal(s).astype("float32")) for s in self.shapes] for _ in range(2))
+        x, v = ([ln.tensor(self._values(rng.standard_normal(s))) for s in self.shapes] for _ in range(2))
 
         def plain() -> None:
             with ln.no_grad():
@@ -50,6 +51,9 @@ class Row:
             del values
 
         return lambda: ln.jvp(self.call, x, v), plain, each
+
+    def _values(self, normal: Any) -> Any:
+        return (normal if self.low is None else np.abs(normal) + self.low).astype("float32")
 
 
 @dataclass(frozen=True)
@@ -64,18 +68,25 @@ class Cost:
     beside: float
 
 
-def _pad(call: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+def _with(call: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     return lambda *arrays: call(*arrays, **options)
 
 
 def _rows(n: int, c: int, size: int) -> Iterator[Row]:
     """Calls on `n` images of `c` channels."""
+    yield from _layers(n, c, size)
+    yield from _elementwise((n, c, size, size))
+    yield from _reductions(n, c, size)
+    yield from _moves((n, c, size, size))
+
+
+def _layers(n: int, c: int, size: int) -> Iterator[Row]:
     x = (n, c, size, size)
     fixed = _constant(c, c, 3, 3)
     yield Row("conv2d 3², x", lambda t: F.conv2d(t, fixed, None, 1, 1), (x,))
-    yield Row("conv2d 3², x w b", _pad(F.conv2d, padding=1), (x, (c, c, 3, 3), (c,)))
+    yield Row("conv2d 3², x w b", _with(F.conv2d, padding=1), (x, (c, c, 3, 3), (c,)))
     yield Row("conv2d 1², x w", F.conv2d, (x, (c, c, 1, 1)))
-    yield Row("conv_transpose2d 4² s2, x w", _pad(F.conv_transpose2d, stride=2, padding=1), (x, (c, c, 4, 4)))
+    yield Row("conv_transpose2d 4² s2, x w", _with(F.conv_transpose2d, stride=2, padding=1), (x, (c, c, 4, 4)))
     volume = (n, c, 4, size, max(size // 4, 4))
     yield Row("max_pool2d 2", lambda t: F.max_pool2d(t, 2), (x,))
     yield Row("max_pool2d 3 s2 p1", lambda t: F.max_pool2d(t, 3, 2, 1), (x,))
@@ -84,23 +95,62 @@ def _rows(n: int, c: int, size: int) -> Iterator[Row]:
     yield Row("avg_pool2d 3 s2 p1", lambda t: F.avg_pool2d(t, 3, 2, 1), (x,))
     yield Row("adaptive_avg_pool2d 1", lambda t: F.adaptive_avg_pool2d(t, 1), (x,))
     yield Row("smooth_max_pool2d 2", lambda t: F.smooth_max_pool2d(t, 2, 4.0), (x,))
-    for name in ("relu", "leaky_relu", "elu", "sigmoid", "tanh", "gelu", "silu", "softplus", "hardswish", "exp", "abs"):
-        yield Row(name, getattr(F, name), (x,))
-    yield Row("softmax", lambda t: F.softmax(t, 1), ((n * size, c),))
-    yield Row("log_softmax", lambda t: F.log_softmax(t, 1), ((n * size, c),))
-    classes = ln.tensor(np.arange(n * size) % c)
-    yield Row("cross_entropy", lambda t: F.cross_entropy(t, classes), ((n * size, c),))
-    yield Row("mse_loss, two", F.mse_loss, (x, x))
-    yield Row("batch_norm, x w b", lambda t, w, b: F.batch_norm(t, None, None, w, b, True), (x, (c,), (c,)))
-    yield Row("batch_norm, x", lambda t: F.batch_norm(t, None, None, training=True), (x,))
-    yield Row("layer_norm, x", lambda t: F.layer_norm(t, size), (x,))
-    yield Row("group_norm, x w b", lambda t, w, b: F.group_norm(t, 2, w, b), (x, (c,), (c,)))
     yield Row("linear, x w b", F.linear, ((n * size, c), (4 * c, c), (4 * c,)))
     yield Row("matmul, two", F.matmul, ((n * size, c), (c, 4 * c)))
-    for name in ("add", "sub", "mul", "div", "maximum"):
+    w = (c,)
+    yield Row("batch_norm, x w b", lambda t, w, b: F.batch_norm(t, None, None, w, b, True), (x, w, w))
+    yield Row("batch_norm, x", lambda t: F.batch_norm(t, None, None, training=True), (x,))
+    mean, var = _constant(c), _constant(c) * _constant(c) + 1.0
+    yield Row("batch_norm running, x w b", lambda t, w, b: F.batch_norm(t, mean, var, w, b), (x, w, w))
+    yield Row("batch_norm running, x", lambda t: F.batch_norm(t, mean, var), (x,))
+    yield Row("layer_norm, x", lambda t: F.layer_norm(t, size), (x,))
+    yield Row("layer_norm, x w b", lambda t, w, b: F.layer_norm(t, size, w, b), (x, (size,), (size,)))
+    yield Row("group_norm, x w b", lambda t, w, b: F.group_norm(t, 2, w, b), (x, w, w))
+
+
+def _elementwise(x: tuple[int, ...]) -> Iterator[Row]:
+    for name in ("relu", "leaky_relu", "elu", "sigmoid", "tanh", "gelu", "silu", "softplus", "hardsigmoid", "hardswish", "exp",
+                 "expm1", "erf", "neg", "abs"):  # fmt: skip
+        yield Row(name, getattr(F, name), (x,))
+    for name in ("log", "log1p", "sqrt"):
+        yield Row(name, getattr(F, name), (x,), low=0.25)
+    yield Row("gelu tanh", _with(F.gelu, approximate="tanh"), (x,))
+    yield Row("clamp", lambda t: F.clamp(t, -1.0, 1.0), (x,))
+    yield Row("square", lambda t: t**2, (x,))
+    yield Row("times a number", lambda t: t * 3.0, (x,))
+    for name in ("add", "sub", "mul", "div", "maximum", "minimum"):
         yield Row(f"{name}, two", getattr(F, name), (x, x))
-    yield Row("mean", lambda t: F.mean(t, 1), (x,))
-    yield Row("var", lambda t: F.var(t, 1), (x,))
+    yield Row("pow, two", F.pow, (x, x), low=0.25)
+    chosen = _constant(*x) > 0
+    yield Row("where, two", lambda a, b: F.where(chosen, a, b), (x, x))
+    yield Row("mul, x and channels", F.mul, (x, (x[1], 1, 1)))
+
+
+def _reductions(n: int, c: int, size: int) -> Iterator[Row]:
+    x, lines = (n, c, size, size), (n * size, c)
+    for name in ("softmax", "log_softmax", "logsumexp"):
+        yield Row(name, _with(getattr(F, name), dim=1), (lines,))
+    classes = ln.tensor(np.arange(n * size) % c)
+    yield Row("cross_entropy", lambda t: F.cross_entropy(t, classes), (lines,))
+    yield Row("nll_loss", lambda t: F.nll_loss(t, classes), (lines,))
+    for name in ("mse_loss", "l1_loss", "huber_loss", "binary_cross_entropy_with_logits"):
+        yield Row(f"{name}, two", getattr(F, name), (x, x))
+    for name in ("sum", "mean", "var", "max"):
+        yield Row(name, _with(getattr(F, name), dim=1), (x,))
+        yield Row(f"{name} of rows", _with(getattr(F, name), dim=3), (x,))
+
+
+def _moves(x: tuple[int, ...]) -> Iterator[Row]:
+    yield Row("concat, two", lambda a, b: F.concat((a, b), 1), (x, x))
+    yield Row("stack, two", lambda a, b: F.stack((a, b), 1), (x, x))
+    yield Row("pad", lambda t: F.pad(t, (1, 1, 1, 1)), (x,))
+    yield Row("flip", lambda t: F.flip(t, (3,)), (x,))
+    yield Row("transpose", lambda t: t.transpose(0, 2, 3, 1), (x,))
+    yield Row("cut", lambda t: t[:, :, 1:-1, 1:-1], (x,))
+    places = ln.tensor(np.arange(np.prod(x)).reshape(x) % x[3])
+    yield Row("gather", lambda t: F.gather(t, 3, places), (x,))
+    yield Row("take", lambda t: F.take(t, np.arange(x[1])[::-1].copy(), 1), (x,))
+    yield Row("dropout", lambda t: F.dropout(t, 0.5, seed=1), (x,))
 
 
 def _constant(*shape: int) -> Any:

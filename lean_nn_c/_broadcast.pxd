@@ -3,7 +3,6 @@
 
 cimport numpy as cnp
 from cython.parallel cimport prange
-from libc.stdint cimport uint8_t
 
 from lean_nn_c._chain cimport lnn_binary, lnn_where
 
@@ -100,7 +99,7 @@ cdef inline void call_row(const Job* job, const Py_ssize_t* at, Py_ssize_t first
         job.pair(a, b, y, n, job.inner_step[0], job.inner_step[1], job.p0, job.p1)
         return
     c = job.src[2] + (at[2] + first * job.inner_step[2]) * job.src_item[2]
-    job.choose(<const uint8_t*>a, b, c, y, n, job.inner_step[0], job.inner_step[1], job.inner_step[2])
+    job.choose(a, b, c, y, n, job.inner_step[0], job.inner_step[1], job.inner_step[2])
 
 
 cdef inline void some_rows(const Job* job, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:

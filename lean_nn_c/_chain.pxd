@@ -9,14 +9,13 @@
 # then spelt out, a line at a time, and a segment crosses as many places as it likes.
 
 from cython.parallel cimport prange
-from libc.stdint cimport uint8_t
 
 from lean_nn_c.threads cimport threads_for
 
 cdef extern from "elementwise.h" nogil:
     ctypedef void (*lnn_unary)(const void*, void*, Py_ssize_t, double, double) noexcept nogil
     ctypedef void (*lnn_binary)(const void*, const void*, void*, Py_ssize_t, int, int, double, double) noexcept nogil
-    ctypedef void (*lnn_where)(const uint8_t*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
+    ctypedef void (*lnn_where)(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
     enum:
         SPELL_OVER "LNN_SPELL_OVER"
     void lnn_spell(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, char*)
@@ -141,7 +140,7 @@ cdef inline void chain_segment(const ChainPlan* p, char** arrays, char* temps, c
         elif op.arity == 2:
             op.binary(at[op.src[0]], at[op.src[1]], at[op.dst], n, step[op.src[0]], step[op.src[1]], op.p0, op.p1)
         else:
-            op.where(<const uint8_t*>at[op.src[0]], at[op.src[1]], at[op.src[2]], at[op.dst], n, step[op.src[0]],
+            op.where(at[op.src[0]], at[op.src[1]], at[op.src[2]], at[op.dst], n, step[op.src[0]],
                      step[op.src[1]], step[op.src[2]])
 
 

@@ -12,21 +12,24 @@
 #include <stdint.h>
 
 #include "hot.h"
+#include "part.h"
 #include "vmath.h"
 
-#define LNN_UNARY(X) \
-    X(neg, 1) X(abs, 1) X(sign, 1) X(sqrt, 4) X(reciprocal, 4) X(square, 1) \
-    X(exp, 8) X(log, 8) X(expm1, 8) X(log1p, 10) X(tanh, 10) X(sigmoid, 10) X(erf, 40) \
-    X(normal_cdf, 20) X(normal_pdf, 15) \
-    X(relu, 1) X(leaky_relu, 1) X(elu, 8) X(gelu, 20) X(gelu_tanh, 12) X(silu, 10) X(softplus, 20) \
-    X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1) X(huber, 2)
+#define LNN_UNARY_LIGHT(X) \
+    X(neg, 1) X(abs, 1) X(sign, 1) X(sqrt, 4) X(square, 1) X(erf, 40) \
+    X(relu, 1) X(leaky_relu, 1) X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1) X(huber, 2)
+#define LNN_UNARY_HEAVY(X) \
+    X(exp, 8) X(log, 8) X(expm1, 8) X(log1p, 10) X(tanh, 10) X(sigmoid, 10) X(normal_cdf, 20) X(normal_pdf, 15) \
+    X(elu, 8) X(gelu, 20) X(gelu_tanh, 12) X(silu, 10) X(softplus, 20)
+#define LNN_UNARY(X) LNN_UNARY_LIGHT(X) LNN_UNARY_HEAVY(X)
 
 #define LNN_BINARY_COMMON(X) X(add, 1) X(sub, 1) X(mul, 1) X(div, 4)
-#define LNN_BINARY_PLAIN(X) \
+#define LNN_BINARY_LIGHT(X) \
     X(maximum, 1) X(minimum, 1) \
-    X(relu_gate, 1) X(leaky_gate, 1) X(elu_gate, 8) X(clip_gate, 1) X(open_gate, 1) \
-    X(tanh_gate, 1) X(sigmoid_gate, 1) X(hardswish_gate, 2) X(gelu_gate, 20) X(silu_gate, 10)
-#define LNN_BINARY(X) LNN_BINARY_COMMON(X) LNN_BINARY_PLAIN(X) X(pow, 40) /* pow's loop is not the plain one */
+    X(relu_gate, 1) X(sign_gate, 1) X(leaky_gate, 1) X(clip_gate, 1) X(open_gate, 1) X(tanh_gate, 1) X(sigmoid_gate, 1) \
+    X(hardswish_gate, 2)
+#define LNN_BINARY_HEAVY(X) X(elu_gate, 8) X(gelu_gate, 20) X(gelu_tanh_gate, 14) X(silu_gate, 10)
+#define LNN_BINARY(X) LNN_BINARY_COMMON(X) LNN_BINARY_LIGHT(X) LNN_BINARY_HEAVY(X) X(pow, 40) /* pow's loop is not the plain one */
 
 /* optimiser updates: name, arrays an optimiser keeps beside the parameter */
 #define LNN_UPDATE(X) \
@@ -41,7 +44,7 @@
 typedef void (*lnn_unary)(const void *x, void *y, ptrdiff_t n, double p0, double p1);
 typedef void (*lnn_binary)(const void *a, const void *b, void *y, ptrdiff_t n, int a_step, int b_step,
                            double p0, double p1);
-typedef void (*lnn_where)(const uint8_t *c, const void *a, const void *b, void *y, ptrdiff_t n, int c_step,
+typedef void (*lnn_where)(const void *c, const void *a, const void *b, void *y, ptrdiff_t n, int c_step,
                           int a_step, int b_step);
 
 typedef void (*lnn_update)(const void *const *in, void *const *out, const double *c, ptrdiff_t n);

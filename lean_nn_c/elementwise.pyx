@@ -11,7 +11,6 @@ number of threads.
 cimport numpy as cnp
 from cython.parallel cimport prange
 from libc.math cimport pow, sqrt
-from libc.stdint cimport uint8_t
 
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
@@ -45,8 +44,10 @@ cdef extern from "elementwise.h" nogil:
     const lnn_unary_entry* lnn_unary_table
     const lnn_binary_entry* lnn_binary_table
     const lnn_binary_entry* lnn_compare_table
-    void lnn_where_loop_f32(const uint8_t*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
-    void lnn_where_loop_f64(const uint8_t*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
+    void lnn_where_loop_f32(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
+    void lnn_where_loop_f64(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
+    void lnn_larger_gate_loop_f32(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
+    void lnn_larger_gate_loop_f64(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
 
 cdef extern from "numpy/arrayobject.h":
     bint PyArray_IS_C_CONTIGUOUS(cnp.ndarray)
@@ -294,6 +295,9 @@ cdef int chain_op(ChainOp* op, str name, bint wide) except -1:
     cdef int cost
     if name == "where":
         op.arity, op.where = 3, lnn_where_loop_f64 if wide else lnn_where_loop_f32
+        return 1
+    if name == "larger_gate":
+        op.arity, op.where = 3, lnn_larger_gate_loop_f64 if wide else lnn_larger_gate_loop_f32
         return 1
     while entry.name != NULL:
         if entry.name == wanted:

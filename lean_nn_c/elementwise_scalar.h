@@ -26,7 +26,6 @@ U(neg) { return -x; }
 U(abs) { return M(fabs)(x); }
 U(sign) { return x > 0 ? R(1) : x < 0 ? R(-1) : x; }  /* NaN stays, and so does the sign of zero */
 U(sqrt) { return M(sqrt)(x); }
-U(reciprocal) { return R(1) / x; }
 U(square) { return x * x; }
 U(exp) { return T(lnn_vexp)(x); }
 U(log) { return T(lnn_vlog)(x); }
@@ -65,6 +64,7 @@ B(maximum) { return (a > b || a != a) ? a : b; }
 B(minimum) { return (a < b || a != a) ? a : b; }
 /* a gate passes a (a tangent or cotangent) according to b: the derivative of its function at b */
 B(relu_gate) { return b <= 0 ? R(0) : a; }
+B(sign_gate) { return a * (b > 0 ? R(1) : b < 0 ? R(-1) : b); }
 B(leaky_gate) { return b > 0 ? a : p * a; }
 B(elu_gate) { return b > 0 ? a : a * (p * T(lnn_vexp_down)(b)); }
 B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
@@ -75,6 +75,12 @@ B(hardswish_gate) { return b >= R(3) ? a : b <= R(-3) ? R(0) : a * (b * R(0.3333
 B(gelu_gate) { /* Φ + b·φ */
     real bell = T(lnn_bell)(b);
     return a * (T(lnn_phi)(b, bell) + b * (R(0.39894228040143267794) * bell));
+}
+B(gelu_tanh_gate) { /* σ(u) + b·u'·σ(u)·σ(−u), u = √(8/π)·(b + 0.044715 b³); far out u' may be infinite, beside σ(−u) = 0 */
+    const real x = R(1.5957691216057307117) * M(fabs)(b), bend = R(0.044715) * b * b;
+    const real e = T(lnn_vexp_down)(-x * (R(1) + bend)), near = R(1) / (R(1) + e), far = e * near;
+    const real rest = far > 0 ? x * (R(1) + R(3) * bend) * (far * near) : R(0);
+    return a * (b < 0 ? far - rest : near + rest);
 }
 B(silu_gate) { /* σ + bσ(1 − σ), where 1 − σ(b) = σ(−b) is not had by a subtraction */
     real e = T(lnn_vexp_down)(-M(fabs)(b)), near = R(1) / (R(1) + e), far = e * near;
@@ -126,13 +132,52 @@ static const real *T(lnn_spread)(const void *x, int step, real *line, ptrdiff_t 
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(x[i], one, p, q); \
         return; \
     }
+
+/* Functions of many instructions go by whole vectors, WIDTH values at a time, and what is left at the end is a vector too, with zeros
+ * behind: a second, scalar, text of each would be a third of the module, and short arrays would take it. */
+#define WIDTH ((ptrdiff_t)(LNN_BYTES / sizeof(real)))
+static inline const real *T(lnn_last)(const real *x, real *last, ptrdiff_t n) {
+    const T(lnn_v) part = T(lnn_part)(x, n);
+    return (const real *)memcpy(last, &part, sizeof part);
+}
+static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
+    T(lnn_v) part;
+    memcpy(&part, last, sizeof part);
+    T(lnn_put_part)(y, part, n);
+}
+#define UNARY_TURNS(name, cost) \
+    static void T(lnn_##name##_loop)(const void *vx, void *vy, ptrdiff_t n, double p0, double p1) { \
+        const real *x = (const real *)vx, p = (real)p0, q = (real)p1; \
+        real *y = (real *)vy, last[WIDTH]; \
+        for (; n > 0; n -= WIDTH, x += WIDTH, y += WIDTH) { \
+            real *to = n < WIDTH ? last : y; \
+            if (n < WIDTH) x = T(lnn_last)(x, last, n); \
+            LNN_IVDEP for (int i = 0; i < WIDTH; i++) to[i] = T(lnn_##name)(x[i], p, q); \
+            if (n < WIDTH) T(lnn_put_last)(y, last, n); \
+        } \
+    }
+#define BINARY_TURNS(name, cost) \
+    static void T(lnn_##name##_loop)(const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, int b_step, double p0, double p1) { \
+        const real p = (real)p0, q = (real)p1; \
+        real *y = (real *)vy, a_line[LNN_LINE], b_line[LNN_LINE]; \
+        const real *a = T(lnn_spread)(va, a_step, a_line, n ? WIDTH : 0), *b = T(lnn_spread)(vb, b_step, b_line, n ? WIDTH : 0); \
+        for (; n > 0; n -= WIDTH, y += WIDTH, a += a_step ? WIDTH : 0, b += b_step ? WIDTH : 0) { \
+            real *to = n < WIDTH ? a_line : y; \
+            if (n < WIDTH && a_step) a = T(lnn_last)(a, a_line, n); \
+            if (n < WIDTH && b_step) b = T(lnn_last)(b, b_line, n); \
+            LNN_IVDEP for (int i = 0; i < WIDTH; i++) to[i] = T(lnn_##name)(a[i], b[i], p, q); \
+            if (n < WIDTH) T(lnn_put_last)(y, a_line, n); \
+        } \
+    }
 #define COMMON_LOOP(name, cost) PAIR_LOOP(name, real, NUMBER_LOOP(name))
 #define BINARY_LOOP(name, cost) PAIR_LOOP(name, real, )
 #define COMPARE_LOOP(name, cost) PAIR_LOOP(name, uint8_t, )
 
-LNN_UNARY(UNARY_LOOP)
+LNN_UNARY_LIGHT(UNARY_LOOP)
+LNN_UNARY_HEAVY(UNARY_TURNS)
 LNN_BINARY_COMMON(COMMON_LOOP)
-LNN_BINARY_PLAIN(BINARY_LOOP)
+LNN_BINARY_LIGHT(BINARY_LOOP)
+LNN_BINARY_HEAVY(BINARY_TURNS)
 BINARY_LOOP(libm_pow, 40)
 LNN_COMPARE(COMPARE_LOOP)
 
@@ -155,8 +200,9 @@ static void T(lnn_pow_loop)(const void *va, const void *vb, void *vy, ptrdiff_t 
     }
 }
 
-static void T(lnn_where_loop)(const uint8_t *c, const void *va, const void *vb, void *vy, ptrdiff_t n, int c_step,
+static void T(lnn_where_loop)(const void *vc, const void *va, const void *vb, void *vy, ptrdiff_t n, int c_step,
                               int a_step, int b_step) {
+    const uint8_t *c = (const uint8_t *)vc;
     real a_line[LNN_LINE], b_line[LNN_LINE];
     const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n);
     real *y = (real *)vy;
@@ -172,15 +218,35 @@ static void T(lnn_where_loop)(const uint8_t *c, const void *va, const void *vb, 
     }
 }
 
+/* what of t goes to a beside b: all where it is larger, or one is NaN, half at a tie */
+static void T(lnn_larger_gate_loop)(const void *vt, const void *va, const void *vb, void *vy, ptrdiff_t n, int t_step,
+                                    int a_step, int b_step) {
+    real t_line[LNN_LINE], a_line[LNN_LINE], b_line[LNN_LINE];
+    const real *t = T(lnn_spread)(vt, t_step, t_line, n);
+    const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n);
+    real *y = (real *)vy;
+    for (ptrdiff_t left = n; left > 0; left -= LNN_LINE, y += LNN_LINE) {
+        const ptrdiff_t size = left < LNN_LINE ? left : LNN_LINE;
+        LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) {
+            const real own = a[i], other = b[i], all = t[i], half = R(0.5) * all, taken = own == other ? half : all;
+            y[i] = own < other ? R(0) : taken;
+        }
+        t += t_step ? LNN_LINE : 0, a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0;
+    }
+}
+
 #include "elementwise_update.h"
 
 #undef U
 #undef B
 #undef C
 #undef R
+#undef WIDTH
 #undef UNARY_LOOP
+#undef UNARY_TURNS
 #undef PAIR_LOOP
 #undef NUMBER_LOOP
 #undef COMMON_LOOP
 #undef BINARY_LOOP
+#undef BINARY_TURNS
 #undef COMPARE_LOOP

@@ -13,7 +13,8 @@
  *     LOG_SOFTMAX  log p                               EXPECT        Σ p·t
  *     CROSS        −Σ q·log p                          CROSS_BACK    (p − q)·g/count
  *
- * LOG_SOFTMAX and CROSS (with smooth = 0) give their tangents as well where there is a t: t − Σ p·t, and Σ p·t − t at the class.
+ * LOGSUMEXP, LOG_SOFTMAX and CROSS (with smooth = 0) give their tangents as well where there is a t: Σ p·t, t − Σ p·t, and Σ p·t − t at
+ * the class.
  * q has 1 − smooth at the line's class beside smooth/n everywhere; a line whose class is `ignore` gives 0.
  */
 #ifndef LNN_LINES_H

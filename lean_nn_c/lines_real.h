@@ -267,6 +267,7 @@ LNN_INLINE void LNN_NAME(lnn_soft_dot)(const lnn_lines *job, ptrdiff_t o, const 
     const T *t = (const T *)job->t + o * n;
     if (job->kind == LNN_CROSS)
         ((T *)job->dot)[o] = LNN_NAME(lnn_cross_dot)(mean, t + job->idx[o], job->idx[o] != job->ignore);
+    else if (job->kind == LNN_LOGSUMEXP) ((T *)job->dot)[o] = mean;
     else {
 #define MOVED(L) (L(t) - mean)
         LNN_OVER(n, (T *)job->dot + o * n, MOVED)
@@ -363,6 +364,7 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
     for (int k = 0; k < columns; k++) {
         const int64_t c = job->idx ? job->idx[line + k] : 0;
         if (t && kind == LNN_CROSS) ((T *)job->dot)[line + k] = LNN_NAME(lnn_cross_dot)(mean[k], t + c * pitch + k, c != job->ignore);
+        if (t && kind == LNN_LOGSUMEXP) ((T *)job->dot)[line + k] = mean[k];
         const T g = kind == LNN_CROSS_BACK ? LNN_NAME(lnn_weight)(job, line + k) : 1;
         if (kind == LNN_LOGSUMEXP) single[k] = LNN_NAME(lnn_log_total)(x + k, rows, pitch, shift[k], total[k]);
         else if (kind == LNN_EXPECT) single[k] = other[k] / total[k];

@@ -44,7 +44,7 @@ class _Recorder:
     def apply(self, prim: Primitive, cells: list[Cell], aval: Aval, params: dict[str, Any]) -> Cell:
         if prim.name == "broadcast_to":  # an input repeats by itself, and everything computed has the chain's shape
             return Cell(self, cells[0].place, aval)
-        if not in_chains(prim) or (len(cells) == 1 and self._repeats(cells[0])):
+        if not in_chains(prim) or all(self._repeats(cell) for cell in cells):  # of short arrays a chain would make long ones
             raise _NoChain
         numbers = tuple(float(params[name]) for name in prim.pointwise or ())
         places = [cell.place for cell in cells]
@@ -103,7 +103,7 @@ def dual_of(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[A
     """A kernel for the value of `prim` and its tangents where the arguments that move have some; None if there is none."""
     if prim.dual is not None:
         kernel = prim.dual(*avals, moves=tuple(moves), out=outs, **params)
-    elif in_chains(prim) and all(prim.differentiable_out):
+    elif in_chains(prim) and all(prim.differentiable_out) and not _shares_nothing(prim, avals, moves):
         kernel = _chained(prim, avals, moves, outs[0], params)
     else:
         kernel = _twice(prim, avals, moves, outs, params)
@@ -111,6 +111,12 @@ def dual_of(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[A
         return None
     dots = tuple(aval if moving else None for aval, moving in zip(outs, prim.differentiable_out, strict=True))
     return Dual(outs, dots, kernel)
+
+
+def _shares_nothing(prim: Primitive, avals: list[Aval], moves: list[bool]) -> bool:
+    """Whether value and tangent read no array in common, as of −x and x times a number: then two plain passes are as good."""
+    at_rest = [aval for aval, moving in zip(avals, moves, strict=True) if not moving]
+    return sum(moves) == 1 and moves.index(True) in prim.linear and not any(aval.shape for aval in at_rest)
 
 
 def _twice(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[Aval, ...], params: dict[str, Any]) -> Any:

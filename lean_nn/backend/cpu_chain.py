@@ -12,7 +12,7 @@ from lean_nn_c.step import Step
 
 INPUTS, TEMPS, OPS = kernels.CHAIN_LIMITS
 OUT = INPUTS + TEMPS
-NAMES = {*kernels.unary, *kernels.binary, *kernels.compare, "where"}
+NAMES = {*kernels.unary, *kernels.binary, *kernels.compare, "where", "larger_gate"}
 
 TANGENT = OUT + 1  # the second output of a dual chain
 

@@ -61,8 +61,13 @@ def cross(name: str) -> Make:
 SPLIT = 8192  # a longer sum is one of parts (`reduce.sum_step`), and the loss's own is not
 
 
-def log_softmax_dual(x: Aval, *, moves: tuple[bool], out: tuple[Aval], axis: int) -> Step:
-    return reduce.soft_step("log_softmax, dual", x.dtype == FLOAT64, *spans(x.shape, axis))
+def soft_dual(name: str) -> Make:
+    """Of logsumexp and log_softmax."""
+
+    def step(x: Aval, *, moves: tuple[bool], out: tuple[Aval], axis: int) -> Step:
+        return reduce.soft_step(f"{name}, dual", x.dtype == FLOAT64, *spans(x.shape, axis))
+
+    return step
 
 
 def cross_dual(

@@ -52,8 +52,8 @@ UNARY: dict[str, dict[str, Any]] = {
     "transpose": {"axes": (1, 0)},
 }  # fmt: skip
 BINARY: dict[str, dict[str, Any]] = {
-    "relu_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
-    "tanh_gate": {}, "sigmoid_gate": {}, "hardswish_gate": {}, "gelu_gate": {}, "silu_gate": {},
+    "relu_gate": {}, "sign_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
+    "tanh_gate": {}, "sigmoid_gate": {}, "hardswish_gate": {}, "gelu_gate": {}, "gelu_tanh_gate": {}, "silu_gate": {},
     "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"low": -1.0, "high": 2.0},
     **{name: {} for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }  # fmt: skip
@@ -65,6 +65,7 @@ def _elementwise(label: str, shape: Shape) -> Iterator[Case]:
     for name, params in BINARY.items():
         yield Case(label, name, _floats(shape, shape), params)
     yield Case(label, "where", _chosen(shape))
+    yield Case(label, "larger_gate", _floats(shape, shape, shape))
     yield Case(label, "dropout", _seeded(shape), {"p": 0.25})
 
 

@@ -82,9 +82,9 @@ WITH_NUMBERS = [
 GATES = [
     Case(label, name, make((3, 4), shape), params, tags)
     for name, params in {
-        "relu_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
+        "relu_gate": {}, "sign_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
         "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"low": -1.0, "high": 2.0},
-        "tanh_gate": {}, "sigmoid_gate": {}, "hardswish_gate": {}, "gelu_gate": {}, "silu_gate": {},
+        "tanh_gate": {}, "sigmoid_gate": {}, "hardswish_gate": {}, "gelu_gate": {}, "gelu_tanh_gate": {}, "silu_gate": {},
     }.items()
     for label, make, shape, tags in (
         ("plain", _normal, (3, 4), frozenset()), ("broadcast", _normal, (4,), frozenset()), ("kinks", _ties, (3, 4), KINK),
@@ -94,6 +94,11 @@ GATES = [
 CHOICES = [
     Case(label, name, make((3, 4), (4,))) for name in ("eq", "ne", "lt", "le", "gt", "ge")
     for label, make in (("plain", _normal), ("ties", _ties))
-] + [Case("broadcast", "where", _chosen)]  # fmt: skip
+] + [
+    Case("broadcast", "where", _chosen),
+    Case("plain", "larger_gate", _normal((3, 4), (3, 4), (3, 4))),
+    Case("broadcast", "larger_gate", _normal((4,), (3, 1), (2, 3, 4))),
+    Case("ties", "larger_gate", _ties((4, 5), (4, 5), (5,)), tags=KINK),
+]  # fmt: skip
 
 CASES = [*ARITHMETIC, *FUNCTIONS, *WITH_NUMBERS, *GATES, *CHOICES]

@@ -109,16 +109,18 @@ def _silu_curve(x: Any) -> Any:
     return sigmoid_gate(add(mul(x, sub(1.0, add(s, s))), 2.0), s)
 
 
-gelu_gate: Primitive = _smooth_gate("gelu_gate", _gelu_curve)
-silu_gate: Primitive = _smooth_gate("silu_gate", _silu_curve)
-
-
-def _gelu_tanh_rule(t: Any, y: Any, x: Any) -> Any:
-    """σ(u) + x·σ(u)·(1 − σ(u))·u', u = √(8/π)·(x + 0.044715 x³)."""
+def _gelu_tanh_curve(x: Any) -> Any:
+    """σ'(u)·(2u' + x·(u'' + (1 − 2σ(u))·u'²)), u = √(8/π)·(x + 0.044715 x³)."""
     square = mul(mul(x, x), CUBIC)
     s = sigmoid(mul(mul(x, SQRT_8_OVER_PI), add(square, 1.0)))
     slope = mul(add(mul(square, 3.0), 1.0), SQRT_8_OVER_PI)
-    return mul(t, add(s, sigmoid_gate(mul(x, slope), s)))
+    bend = add(mul(x, 6.0 * CUBIC * SQRT_8_OVER_PI), mul(sub(1.0, add(s, s)), mul(slope, slope)))
+    return sigmoid_gate(add(mul(slope, 2.0), mul(x, bend)), s)
+
+
+gelu_gate: Primitive = _smooth_gate("gelu_gate", _gelu_curve)
+gelu_tanh_gate: Primitive = _smooth_gate("gelu_tanh_gate", _gelu_tanh_curve)
+silu_gate: Primitive = _smooth_gate("silu_gate", _silu_curve)
 
 
 def _softplus_rule(t: Any, y: Any, x: Any, *, beta: float, threshold: float) -> Any:
@@ -130,6 +132,6 @@ def _softplus_rule(t: Any, y: Any, x: Any, *, beta: float, threshold: float) -> 
 silu: Primitive = unary("silu", lambda t, y, x: silu_gate(t, x), Ulps(3.5))
 gelu: Primitive = unary("gelu", lambda t, y, x: gelu_gate(t, x), Ulps(7))
 gelu_tanh: Primitive = unary(
-    "gelu_tanh", _gelu_tanh_rule, Gamma(lambda x: 12, "12")
+    "gelu_tanh", lambda t, y, x: gelu_tanh_gate(t, x), Gamma(lambda x: 12, "12")
 )  # in the far lower tail the argument's rounding is magnified, hence not so many ulps of y
 softplus: Primitive = unary("softplus", _softplus_rule, Ulps(4), numbers=("beta", "threshold"))

@@ -39,7 +39,7 @@ BOOL = np.dtype(np.bool_)
 
 
 def unary(
-    name: str, rule: Any, accuracy: Any, *, from_output: bool = False, numbers: tuple[str, ...] = ()
+    name: str, rule: Any, accuracy: Any, *, from_output: bool = False, numbers: tuple[str, ...] = (), linear: tuple[int, ...] = ()
 ) -> Primitive:
     """A record for a function of one number; `rule(t, y, x, **numbers)` is its slope times t, for both modes."""
     def abstract(x: Aval, **params: Any) -> Aval:
@@ -48,7 +48,7 @@ def unary(
 
     return primitive(
         name, abstract=abstract, spec=meaning(name), lane=None if numbers else kernels.unary[name],
-        jvp=(rule,), vjp=(rule,), differentiable_out=(rule is not NONDIFF,), saves_output=from_output,
+        linear=linear, jvp=(rule,), vjp=(rule,), differentiable_out=(rule is not NONDIFF,), saves_output=from_output,
         accuracy=accuracy, pointwise=numbers, step=step_of(name, numbers),
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ div: Primitive = binary(
     "div", Ulps(0.5), jvp=Joint(_div_push),
     vjp=(lambda g, y, a, b: sum_to(div(g, b), a.shape), lambda g, y, a, b: sum_to(_div_by(g, y, a, b), b.shape)),
 )  # fmt: skip
-neg: Primitive = unary("neg", lambda t, y, x: neg(t), Exact())
+neg: Primitive = unary("neg", lambda t, y, x: neg(t), Exact(), linear=(0,))
 
 
 def _pow_base(t: Any, y: Any, a: Any, b: Any) -> Any:
@@ -205,30 +205,37 @@ relu: Primitive = unary(  # by its output, which is positive where its input is:
 clip: Primitive = unary(
     "clip", lambda t, y, x, **bounds: clip_gate(t, x, **bounds), Ulps(0.5), numbers=("low", "high")
 )
-abs: Primitive = unary("abs", lambda t, y, x: mul(t, sign(x)), Exact())
+sign_gate: Primitive = gate("sign_gate", Exact())
+abs: Primitive = unary("abs", lambda t, y, x: sign_gate(t, x), Exact())
 sign: Primitive = unary("sign", NONDIFF, Exact())
 
 
-def _taken(wins: Callable[..., Any], t: Any, a: Any, b: Any) -> Any:
-    """The share of `t` that a gets beside b: none where it loses, half at a tie, else (NaN too) all."""
-    half = where(equal(a, b), mul(t, 0.5), t)
-    return where(wins(b, a), 0.0, half)
+def _larger_abstract(t: Aval, a: Aval, b: Aval) -> Aval:
+    dtype = check_same_float("larger_gate", t, a, b)
+    return Aval(broadcast_shape("larger_gate", t.shape, a.shape, b.shape), dtype)
 
 
-def _extreme_rules(wins: Callable[..., Any]) -> tuple[tuple[Rule, Rule], tuple[Rule, Rule]]:
-    return (
-        (lambda t, y, a, b: _taken(wins, t, a, b), lambda t, y, a, b: _taken(wins, t, b, a)),
-        (
-            lambda g, y, a, b: sum_to(_taken(wins, g, a, b), a.shape),
-            lambda g, y, a, b: sum_to(_taken(wins, g, b, a), b.shape),
+larger_gate: Primitive = primitive(
+    "larger_gate", abstract=_larger_abstract, spec=meaning("larger_gate"), linear=(0,), jvp=(None, NONDIFF, NONDIFF),
+    vjp=(lambda g, y, t, a, b: sum_to(larger_gate(g, a, b), t.shape), NONDIFF, NONDIFF),
+    accuracy=Exact(), pointwise=(), step=step_of("larger_gate"),
+)  # fmt: skip
+
+
+def _extreme(name: str, taken: Rule) -> Primitive:
+    """maximum or minimum; `taken(t, a, b)` is the share of `t` that a gets beside b."""
+    return binary(
+        name, Exact(),
+        jvp=(lambda t, y, a, b: taken(t, a, b), lambda t, y, a, b: taken(t, b, a)),
+        vjp=(
+            lambda g, y, a, b: sum_to(taken(g, a, b), a.shape),
+            lambda g, y, a, b: sum_to(taken(g, b, a), b.shape),
         ),
-    )
+    )  # fmt: skip
 
 
-_rules = _extreme_rules(lambda a, b: greater(a, b))
-maximum: Primitive = binary("maximum", Exact(), jvp=_rules[0], vjp=_rules[1])
-_rules = _extreme_rules(lambda a, b: less(a, b))
-minimum: Primitive = binary("minimum", Exact(), jvp=_rules[0], vjp=_rules[1])
+maximum: Primitive = _extreme("maximum", lambda t, a, b: larger_gate(t, a, b))
+minimum: Primitive = _extreme("minimum", lambda t, a, b: larger_gate(t, b, a))
 
 # ------------------------------------------------------------------------- comparisons and choices
 

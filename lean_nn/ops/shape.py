@@ -21,7 +21,8 @@ from math import prod
 from typing import Any
 
 from lean_nn.backend import cpu_move
-from lean_nn.primitive import Aval, Exact, Primitive, check_same_float, meaning, primitive
+from lean_nn.convert import zeros_like
+from lean_nn.primitive import Aval, Exact, Joint, Primitive, check_same_float, meaning, primitive
 
 Shape = tuple[int, ...]
 
@@ -147,17 +148,35 @@ def _place(i: int, parts: tuple[Any, ...], axis: int) -> dict[str, Shape]:
     return {"start": tuple(before if a == axis else 0 for a in range(rank)), "step": (1,) * rank}
 
 
-def _concat_tangent(i: int, t: Any, y: Any, *parts: Any, axis: int) -> Any:
-    total = sum(part.shape[axis] for part in parts)
+def _concat_push(tangents: tuple[Any, ...], y: Any, *parts: Any, axis: int) -> Any:
+    """The tangents one after another, zeros where a part is at rest; of one that moves alone, zeros around it."""
+    moving = [i for i, t in enumerate(tangents) if t is not None]
+    if len(moving) > 1:
+        return concat(*[zeros_like(part) if t is None else t for part, t in zip(parts, tangents, strict=True)], axis=axis)
+    t, total = tangents[moving[0]], sum(part.shape[axis] for part in parts)
     shape = tuple(total if a == axis else n for a, n in enumerate(t.shape))
-    return unslice(t, **_place(i, parts, axis), shape=shape)
+    return unslice(t, **_place(moving[0], parts, axis), shape=shape)
+
+
+def _concat_dual(*parts: Aval, moves: tuple[bool, ...], out: tuple[Aval], axis: int) -> Any:
+    """Where all parts move: the same twice."""
+    if not all(moves):
+        return None
+    step, n = cpu_move.concat(*parts, out=out, axis=axis), len(parts)
+
+    def kernel(*arrays: Any) -> None:
+        step(*arrays[:n], arrays[-2])
+        step(*arrays[n:-2], arrays[-1])
+
+    return kernel
 
 
 concat: Primitive = primitive(
     "concat",
     abstract=_concat_abstract,
     spec=meaning("concat"),
-    jvp=_concat_tangent,
+    jvp=Joint(_concat_push),
+    dual=_concat_dual,
     vjp=lambda i, g, y, *parts, axis: slice(g, size=parts[i].shape, **_place(i, parts, axis)),
     accuracy=Exact(),
     step=cpu_move.concat,

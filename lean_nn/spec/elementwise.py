@@ -168,6 +168,20 @@ def relu_gate(g: ArrayLike, x: ArrayLike) -> Array:
     return elementwise("relu_gate", lambda h, v: scalar.piecewise(v, 0, _zero, lambda _: h), g, x)
 
 
+def sign_gate(g: ArrayLike, x: ArrayLike) -> Array:
+    """``g · sign(x)``."""
+    return elementwise("sign_gate", lambda h, v: h * scalar.sign(v), g, x)
+
+
+def larger_gate(g: ArrayLike, a: ArrayLike, b: ArrayLike) -> Array:
+    """``g`` where ``a > b`` or one is NaN, ``g/2`` where they are equal, else 0; the three broadcast."""
+
+    def f(h: Scalar, v: Scalar, w: Scalar) -> Scalar:
+        return 0 if v < w else h * scalar.like(h, 0.5) if v == w else h
+
+    return elementwise("larger_gate", f, g, a, b)
+
+
 def leaky_gate(g: ArrayLike, x: ArrayLike, *, slope: float) -> Array:
     """``g`` where ``x > 0``, else ``slope · g``."""
     return elementwise("leaky_gate", lambda h, v: h if v > 0 else h * scalar.like(h, slope), g, x)
@@ -210,6 +224,17 @@ def hardswish_gate(g: ArrayLike, x: ArrayLike) -> Array:
 def gelu_gate(g: ArrayLike, x: ArrayLike) -> Array:
     """``g · (Φ(x) + x·φ(x))``."""
     return elementwise("gelu_gate", lambda h, v: h * (scalar.normal_cdf(v) + v * scalar.normal_pdf(v)), g, x)
+
+
+def gelu_tanh_gate(g: ArrayLike, x: ArrayLike) -> Array:
+    """``g · (σ(u) + x·u'·σ(u)·σ(−u))``, ``u = √(8/π)·(x + 0.044715·x³)``."""
+
+    def f(h: Scalar, v: Scalar) -> Scalar:
+        root, cubic = scalar.like(v, 1.5957691216057308), scalar.like(v, 0.044715)
+        u, slope = root * (v + cubic * v * v * v), root * (1 + 3 * cubic * v * v)
+        return h * (scalar.sigmoid(u) + v * slope * (scalar.sigmoid(u) * scalar.sigmoid(-u)))
+
+    return elementwise("gelu_tanh_gate", f, g, x)
 
 
 def silu_gate(g: ArrayLike, x: ArrayLike) -> Array:

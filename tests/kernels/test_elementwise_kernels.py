@@ -22,13 +22,18 @@ def sigmoid(x):
     return np.where(x < 0, np.exp(-np.abs(x)), 1) / (1 + np.exp(-np.abs(x)))
 
 
+def gelu_tanh_gate(g, x):
+    x = np.clip(x, -30, 30)
+    u, slope = ROOT_8_OVER_PI * (x + 0.044715 * x**3), ROOT_8_OVER_PI * (1 + 3 * 0.044715 * x**2)
+    return g * (sigmoid(u) + x * slope * sigmoid(u) * sigmoid(-u)).astype(x.dtype)
+
+
 # name: (definition in longdouble, parameters, ulps)
 UNARY = {
     "neg": (np.negative, (), 0),
     "abs": (np.abs, (), 0),
     "sign": (np.sign, (), 0),
     "sqrt": (np.sqrt, (), 0.5),
-    "reciprocal": (lambda x: 1 / x, (), 0.5),
     "square": (lambda x: x * x, (), 0.5),
     "exp": (np.exp, (), 1),
     "log": (np.log, (), 1),
@@ -55,6 +60,7 @@ BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     "maximum": np.maximum, "minimum": np.minimum, "pow": np.power,
     "relu_gate": lambda g, x: np.where(x <= 0, 0, g),
+    "sign_gate": lambda g, x: g * np.sign(x),
     "leaky_gate": lambda g, x: np.where(x > 0, g, g * g.dtype.type(0.25)),
     "elu_gate": lambda g, x: np.where(x > 0, g, g * (g.dtype.type(0.25) * np.exp(x))),
     "clip_gate": lambda g, x: np.where((x >= 0.25) & (x <= 1), g, 0),
@@ -63,10 +69,11 @@ BINARY = {
     "sigmoid_gate": lambda g, y: g * (y * (1 - y)),
     "hardswish_gate": lambda g, x: np.where(x >= 3, g, np.where(x <= -3, 0, g * (x / 3 + 0.5))),
     "gelu_gate": lambda g, x: g * (special.ndtr(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)),
+    "gelu_tanh_gate": gelu_tanh_gate,
     "silu_gate": lambda g, x: g * (sigmoid(x) + x * sigmoid(x) * sigmoid(-x)),
 }
 # libm, or products the compiler may fuse
-ROUNDED = {"pow", "elu_gate", "tanh_gate", "sigmoid_gate", "hardswish_gate", "gelu_gate", "silu_gate"}
+ROUNDED = {"pow", "elu_gate", "tanh_gate", "sigmoid_gate", "hardswish_gate", "gelu_gate", "gelu_tanh_gate", "silu_gate"}
 COMPARE = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal,
@@ -170,6 +177,9 @@ def test_where_and_compare_broadcast(shapes, dtype):
     out = np.empty(result, dtype)
     stepped("where", (condition, a, b), out)
     np.testing.assert_array_equal(out, np.where(condition, a, b))
+    t = values(zeroth, dtype, 2)
+    stepped("larger_gate", (t, a, b), out)
+    np.testing.assert_array_equal(out, np.where(a < b, 0, np.where(a == b, t / 2, t)))
     pair = np.broadcast_shapes(first, second)
     flags = np.empty(pair, bool)
     for name, define in COMPARE.items():

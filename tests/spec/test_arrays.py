@@ -92,7 +92,7 @@ def test_constants_stay_exact_on_fractions():
 GATES = {
     "relu_gate": ("relu", {}), "leaky_gate": ("leaky_relu", {"slope": 0.25}), "elu_gate": ("elu", {"alpha": 1.5}),
     "clip_gate": ("clip", {"low": -1.0, "high": 1.0}), "gelu_gate": ("gelu", {}), "silu_gate": ("silu", {}),
-    "hardswish_gate": ("hardswish", {}),
+    "hardswish_gate": ("hardswish", {}), "sign_gate": ("abs", {}), "gelu_tanh_gate": ("gelu_tanh", {}),
 }  # fmt: skip
 
 
@@ -107,6 +107,8 @@ def test_gates_by_value():
     assert spec.relu_gate([5, 5, 5], [NAN, 0.0, 1.0]).tolist() == [5, 0, 5]
     assert spec.open_gate([5, 5, 5], [-1, 0, 1], low=-1, high=1).tolist() == [0, 5, 0]
     assert spec.clip_gate([5, 5, 5], [-1, 2, NAN], low=-1, high=1).tolist() == [5, 0, 0]
+    assert spec.sign_gate([5, 5, 5], [-2, 0, 3]).tolist() == [-5, 0, 5]
+    assert spec.larger_gate([4, 4, 4, 4], [1, 2, 3, NAN], [2, 2, 2, 2]).tolist() == [0, 2, 4, 4]
     assert spec.tanh_gate([2], [Q(1, 2)]).tolist() == [Q(3, 2)]
     assert spec.sigmoid_gate([2], [Q(1, 4)]).tolist() == [Q(3, 8)]
 

@@ -94,6 +94,15 @@ def _silu_gate(a: Any, x: Any) -> Any:
     return a * (s + x * (s * (x.dtype.type(1) - s)))
 
 
+def _gelu_tanh_gate(a: Any, x: Any) -> Any:
+    number = x.dtype.type
+    x = _bounded(x, -30, 30)  # beyond, it is all or nothing
+    bend = x * x * number(0.044715)
+    s = _sigmoid(x * number(2 * sqrt(2 / pi)) * (bend + number(1)))
+    slope = x * number(2 * sqrt(2 / pi)) * (bend * number(3) + number(1))
+    return a * (s + slope * (s * (number(1) - s)))
+
+
 PAIRS: dict[str, Formula] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -103,6 +112,8 @@ PAIRS: dict[str, Formula] = {
     "maximum": lambda a, b: cp.maximum(a, b),
     "minimum": lambda a, b: cp.minimum(a, b),
     "relu_gate": lambda a, x: cp.where(x <= 0, x.dtype.type(0), a),
+    "sign_gate": lambda a, x: a * _sign(x),
+    "larger_gate": lambda t, a, b: cp.where(a < b, t.dtype.type(0), cp.where(a == b, t * t.dtype.type(0.5), t)),
     "leaky_gate": lambda a, x, *, slope: cp.where(x > 0, a, a * x.dtype.type(slope)),
     "elu_gate": lambda a, x, *, alpha: cp.where(x > 0, a, a * (cp.exp(x) * x.dtype.type(alpha))),
     "clip_gate": lambda a, x, *, low, high: _between(a, x, (x >= x.dtype.type(low)) & (x <= x.dtype.type(high))),
@@ -111,6 +122,7 @@ PAIRS: dict[str, Formula] = {
         x >= x.dtype.type(3), a, cp.where(x <= x.dtype.type(-3), x.dtype.type(0), a * (x / x.dtype.type(3) + x.dtype.type(0.5)))
     ),
     "gelu_gate": lambda a, x: a * (_cdf(x) + x * _pdf(x)),
+    "gelu_tanh_gate": _gelu_tanh_gate,
     "silu_gate": _silu_gate,
     "tanh_gate": lambda a, h: a * ((h.dtype.type(1) - h) * (h.dtype.type(1) + h)),
     "sigmoid_gate": lambda a, h: a * (h * (h.dtype.type(1) - h)),
