@@ -14,6 +14,8 @@ cdef extern from "lines.h" nogil:
         EXPECT "LNN_EXPECT"
         CROSS "LNN_CROSS"
         CROSS_BACK "LNN_CROSS_BACK"
+        NLL "LNN_NLL"
+        NLL_BACK "LNN_NLL_BACK"
     ctypedef struct lnn_lines:
         Py_ssize_t n, inner
         int kind, one
@@ -36,6 +38,9 @@ cdef extern from "lines.h" nogil:
     void lnn_extreme_f32(const float*, float*, int64_t*, Py_ssize_t, Py_ssize_t, int, int)
     void lnn_extreme_f64(const double*, double*, int64_t*, Py_ssize_t, Py_ssize_t, int, int)
     ctypedef void (*lnn_soft_run)(const lnn_lines*, Py_ssize_t, Py_ssize_t) noexcept nogil
+    Py_ssize_t lnn_counted(const int64_t*, Py_ssize_t, int64_t)
+    void lnn_nll_f32(const lnn_lines*, Py_ssize_t, Py_ssize_t)
+    void lnn_nll_f64(const lnn_lines*, Py_ssize_t, Py_ssize_t)
     Py_ssize_t lnn_soft_tasks(const lnn_lines*, Py_ssize_t)
     void lnn_soft_task_f32(const lnn_lines*, Py_ssize_t, Py_ssize_t)
     void lnn_soft_task_f64(const lnn_lines*, Py_ssize_t, Py_ssize_t)

@@ -36,6 +36,7 @@
     X(sgd, 0) X(momentum, 1) X(adam, 2) X(amsgrad, 3) X(rmsprop, 1) X(rmsprop_momentum, 2) X(rmsprop_centered, 2) \
     X(rmsprop_centered_momentum, 3) X(adagrad, 1)
 
+#define LNN_TRIPLE(X) X(where, 1) X(larger_gate, 1) X(muladd, 1)
 #define LNN_COMPARE(X) X(eq, 1) X(ne, 1) X(lt, 1) X(le, 1) X(gt, 1) X(ge, 1)
 
 /* Loops see untyped pointers, so that both number types share one signature. A step is 0 (one value for
@@ -51,6 +52,7 @@ typedef void (*lnn_update)(const void *const *in, void *const *out, const double
 
 typedef struct { const char *name; int cost; lnn_unary f32, f64; } lnn_unary_entry;
 typedef struct { const char *name; int cost; lnn_binary f32, f64; } lnn_binary_entry;
+typedef struct { const char *name; int cost; lnn_where f32, f64; } lnn_triple_entry;
 typedef struct { const char *name; int slots; lnn_update f32, f64; } lnn_update_entry;
 
 /* The normal distribution, without branches or calls. Its lower tail keeps its digits: Φ(−a) = exp(−a²/2)·t·P(w), t = 1/(1 + a/4) and
@@ -144,6 +146,7 @@ static void lnn_spell(const char *x, ptrdiff_t item, ptrdiff_t inner, ptrdiff_t 
 static const lnn_unary_entry lnn_unary_table[] = {LNN_UNARY(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 static const lnn_binary_entry lnn_binary_table[] = {LNN_BINARY(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 static const lnn_binary_entry lnn_compare_table[] = {LNN_COMPARE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
+static const lnn_triple_entry lnn_triple_table[] = {LNN_TRIPLE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 #undef LNN_ENTRY
 #define LNN_ENTRY(name, slots) {#name, slots, lnn_##name##_update_f32, lnn_##name##_update_f64},
 static const lnn_update_entry lnn_update_table[] = {LNN_UPDATE(LNN_ENTRY) {NULL, 0, NULL, NULL}};

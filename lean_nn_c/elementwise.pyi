@@ -5,6 +5,7 @@ from lean_nn_c.step import Step
 unary: dict[str, Callable[..., None]]
 binary: dict[str, Callable[..., None]]
 compare: tuple[str, ...]
+triple: tuple[str, ...]
 update: dict[str, int]
 CHAIN_LIMITS: tuple[int, int, int]
 

@@ -27,27 +27,25 @@ cdef extern from "elementwise.h" nogil:
     ctypedef struct lnn_unary_entry:
         const char* name
         int cost
-        lnn_unary f32
-        lnn_unary f64
+        lnn_unary f32, f64
     ctypedef struct lnn_binary_entry:
         const char* name
         int cost
-        lnn_binary f32
-        lnn_binary f64
+        lnn_binary f32, f64
     ctypedef void (*lnn_update)(const void**, void**, const double*, Py_ssize_t) noexcept nogil
     ctypedef struct lnn_update_entry:
         const char* name
         int slots
-        lnn_update f32
-        lnn_update f64
+        lnn_update f32, f64
+    ctypedef struct lnn_triple_entry:
+        const char* name
+        int cost
+        lnn_where f32, f64
+    const lnn_triple_entry* lnn_triple_table
     const lnn_update_entry* lnn_update_table
     const lnn_unary_entry* lnn_unary_table
     const lnn_binary_entry* lnn_binary_table
     const lnn_binary_entry* lnn_compare_table
-    void lnn_where_loop_f32(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
-    void lnn_where_loop_f64(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
-    void lnn_larger_gate_loop_f32(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
-    void lnn_larger_gate_loop_f64(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
 
 cdef extern from "numpy/arrayobject.h":
     bint PyArray_IS_C_CONTIGUOUS(cnp.ndarray)
@@ -291,14 +289,14 @@ cdef int chain_pair(ChainOp* op, const lnn_binary_entry* entry, bytes name, bint
 cdef int chain_op(ChainOp* op, str name, bint wide) except -1:
     """The loop called `name`; returns its cost."""
     cdef const lnn_unary_entry* entry = lnn_unary_table
+    cdef const lnn_triple_entry* three = lnn_triple_table
     cdef bytes wanted = name.encode("ascii")
     cdef int cost
-    if name == "where":
-        op.arity, op.where = 3, lnn_where_loop_f64 if wide else lnn_where_loop_f32
-        return 1
-    if name == "larger_gate":
-        op.arity, op.where = 3, lnn_larger_gate_loop_f64 if wide else lnn_larger_gate_loop_f32
-        return 1
+    while three.name != NULL:
+        if three.name == wanted:
+            op.arity, op.where = 3, three.f64 if wide else three.f32
+            return three.cost
+        three += 1
     while entry.name != NULL:
         if entry.name == wanted:
             op.arity, op.unary = 1, entry.f64 if wide else entry.f32
@@ -472,7 +470,7 @@ CHAIN_LIMITS = (CHAIN_INPUTS, CHAIN_TEMPS, CHAIN_OPS)
 
 
 def _table():
-    unary, binary, compare, update = {}, {}, [], {}
+    unary, binary, compare, triple, update = {}, {}, [], [], {}
     cdef int i = 0
     while lnn_unary_table[i].name != NULL:
         unary[lnn_unary_table[i].name.decode("ascii")] = _unary(i)
@@ -486,10 +484,14 @@ def _table():
         compare.append(lnn_compare_table[i].name.decode("ascii"))
         i += 1
     i = 0
+    while lnn_triple_table[i].name != NULL:
+        triple.append(lnn_triple_table[i].name.decode("ascii"))
+        i += 1
+    i = 0
     while lnn_update_table[i].name != NULL:
         update[lnn_update_table[i].name.decode("ascii")] = lnn_update_table[i].slots
         i += 1
-    return unary, binary, tuple(compare), update
+    return unary, binary, tuple(compare), tuple(triple), update
 
 
-unary, binary, compare, update = _table()
+unary, binary, compare, triple, update = _table()

@@ -219,21 +219,34 @@ static void T(lnn_where_loop)(const void *vc, const void *va, const void *vb, vo
 }
 
 /* what of t goes to a beside b: all where it is larger, or one is NaN, half at a tie */
-static void T(lnn_larger_gate_loop)(const void *vt, const void *va, const void *vb, void *vy, ptrdiff_t n, int t_step,
-                                    int a_step, int b_step) {
-    real t_line[LNN_LINE], a_line[LNN_LINE], b_line[LNN_LINE];
-    const real *t = T(lnn_spread)(vt, t_step, t_line, n);
-    const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n);
-    real *y = (real *)vy;
-    for (ptrdiff_t left = n; left > 0; left -= LNN_LINE, y += LNN_LINE) {
-        const ptrdiff_t size = left < LNN_LINE ? left : LNN_LINE;
-        LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) {
-            const real own = a[i], other = b[i], all = t[i], half = R(0.5) * all, taken = own == other ? half : all;
-            y[i] = own < other ? R(0) : taken;
-        }
-        t += t_step ? LNN_LINE : 0, a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0;
-    }
+static inline real T(lnn_larger_gate)(real t, real a, real b) {
+    const real half = R(0.5) * t, taken = a == b ? half : t;
+    return a < b ? R(0) : taken;
 }
+
+/* of three arrays */
+#define TRIPLE_LOOP(name, ...) \
+    static void T(lnn_##name##_loop)(const void *va, const void *vb, const void *vc, void *vy, ptrdiff_t n, int a_step, int b_step, int c_step) { \
+        real a_line[LNN_LINE], b_line[LNN_LINE], c_line[LNN_LINE], *y = (real *)vy; \
+        __VA_ARGS__ \
+        const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n); \
+        const real *c = T(lnn_spread)(vc, c_step, c_line, n); \
+        for (ptrdiff_t left = n; left > 0; left -= LNN_LINE, y += LNN_LINE) { \
+            const ptrdiff_t size = left < LNN_LINE ? left : LNN_LINE; \
+            LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) y[i] = T(lnn_##name)(a[i], b[i], c[i]); \
+            a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0, c += c_step ? LNN_LINE : 0; \
+        } \
+    }
+TRIPLE_LOOP(larger_gate, )
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=off") /* two roundings: the bits of a product and a sum */
+static inline real T(lnn_muladd)(real a, real b, real c) { return a * b + c; }
+TRIPLE_LOOP(muladd, if (a_step && !b_step && !c_step && n) { /* a plane of one channel */
+    const real *x = (const real *)va, scale = *(const real *)vb, shift = *(const real *)vc;
+    LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i] * scale + shift;
+    return;
+})
+#pragma GCC pop_options
 
 #include "elementwise_update.h"
 
@@ -250,3 +263,4 @@ static void T(lnn_larger_gate_loop)(const void *vt, const void *va, const void *
 #undef BINARY_LOOP
 #undef BINARY_TURNS
 #undef COMPARE_LOOP
+#undef TRIPLE_LOOP

@@ -12,6 +12,7 @@
  *     SOFTMAX      p                                   UNLOG         t − exp(x)·Σ t, x a log-softmax
  *     LOG_SOFTMAX  log p                               EXPECT        Σ p·t
  *     CROSS        −Σ q·log p                          CROSS_BACK    (p − q)·g/count
+ *     NLL          −x at the class                     NLL_BACK      −g/count at the class, else 0
  *
  * LOGSUMEXP, LOG_SOFTMAX and CROSS (with smooth = 0) give their tangents as well where there is a t: Σ p·t, t − Σ p·t, and Σ p·t − t at
  * the class.
@@ -31,7 +32,7 @@
 
 enum { LNN_LANES = 32, LNN_CHUNK = 512, LNN_GROUP = 32, LNN_COLUMNS = 128, LNN_SHORT = 24, LNN_ABREAST = 8 };
 typedef enum {
-    LNN_LOGSUMEXP, LNN_SOFTMAX, LNN_LOG_SOFTMAX, LNN_SOFT_SLOPE, LNN_UNLOG, LNN_EXPECT, LNN_CROSS, LNN_CROSS_BACK
+    LNN_LOGSUMEXP, LNN_SOFTMAX, LNN_LOG_SOFTMAX, LNN_SOFT_SLOPE, LNN_UNLOG, LNN_EXPECT, LNN_CROSS, LNN_CROSS_BACK, LNN_NLL, LNN_NLL_BACK
 } lnn_soft;
 
 typedef struct {
@@ -58,6 +59,13 @@ static inline ptrdiff_t lnn_soft_abreast(const lnn_lines *job) { return job->n <
 static inline ptrdiff_t lnn_soft_tasks(const lnn_lines *job, ptrdiff_t outer) {
     const ptrdiff_t most = lnn_soft_side(job) ? LNN_COLUMNS : lnn_soft_abreast(job);
     return job->inner == 1 ? (outer + most - 1) / most : outer * ((job->inner + LNN_COLUMNS - 1) / LNN_COLUMNS);
+}
+
+/* how many of n classes are not `ignore` */
+static ptrdiff_t lnn_counted(const int64_t *idx, ptrdiff_t n, int64_t ignore) {
+    ptrdiff_t found = 0;
+    for (ptrdiff_t i = 0; i < n; i++) found += idx[i] != ignore;
+    return found;
 }
 
 /* About half of n, in whole units. */

@@ -229,6 +229,22 @@ LNN_INLINE T LNN_NAME(lnn_weight)(const lnn_lines *job, ptrdiff_t i) {
     return (T)(((const T *)job->g)[job->one ? 0 : i] / job->count);
 }
 
+/* NLL and NLL_BACK on the lines of outer indices first … end */
+static void LNN_NAME(lnn_nll)(const lnn_lines *job, ptrdiff_t first, ptrdiff_t end) {
+    const ptrdiff_t inner = job->inner, block = job->n * inner;
+    const int back = job->kind == LNN_NLL_BACK;
+    T *y = (T *)job->y;
+    if (back || block == 0) memset(y + first * (back ? block : inner), 0, (size_t)((end - first) * (back ? block : inner)) * sizeof(T));
+    for (ptrdiff_t o = first; o < end && block; o++)
+        for (ptrdiff_t r = 0; r < inner; r++) {
+            const int64_t c = job->idx[o * inner + r];
+            const int counts = c != job->ignore;
+            const ptrdiff_t at = o * block + (counts ? c : 0) * inner + r;
+            if (!back) { const T found = -((const T *)job->x)[at]; y[o * inner + r] = counts ? found : 0; }
+            else if (counts) y[at] = -LNN_NAME(lnn_weight)(job, o * inner + r);
+        }
+}
+
 /* The o-th line, if it needs no sum of exponentials; else 0. */
 static int LNN_NAME(lnn_soft_early)(const lnn_lines *job, ptrdiff_t o) {
     const ptrdiff_t n = job->n;

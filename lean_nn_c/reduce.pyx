@@ -12,8 +12,8 @@ from libc.string cimport memcpy, memset
 
 from lean_nn_c._indices cimport inside
 from lean_nn_c._lines cimport (
-    COLUMNS, CROSS, CROSS_BACK, EXPECT, LOGSUMEXP, LOG_SOFTMAX, SOFTMAX, SOFT_SLOPE, UNLOG, lnn_column_sum_f32,
-    lnn_column_sum_f64, lnn_extreme_f32, lnn_extreme_f64, lnn_lines, lnn_row_extremes_f32, lnn_row_extremes_f64,
+    COLUMNS, CROSS, CROSS_BACK, EXPECT, LOGSUMEXP, LOG_SOFTMAX, NLL, NLL_BACK, SOFTMAX, SOFT_SLOPE, UNLOG, lnn_column_sum_f32,
+    lnn_column_sum_f64, lnn_counted, lnn_extreme_f32, lnn_extreme_f64, lnn_lines, lnn_nll_f32, lnn_nll_f64, lnn_row_extremes_f32, lnn_row_extremes_f64,
     lnn_row_sum_f32, lnn_row_sum_f64, lnn_row_sums_f32, lnn_row_sums_f64, lnn_soft_run, lnn_soft_task_f32,
     lnn_soft_task_f64, lnn_soft_tasks,
 )
@@ -301,11 +301,22 @@ cdef struct SoftPlan:
     bint mean                       # the count is that of the classes that are not `ignore`
 
 
-cdef Py_ssize_t counted(const int64_t* idx, Py_ssize_t n, int64_t ignore) noexcept nogil:
-    cdef Py_ssize_t i, found = 0
-    for i in range(n):
-        found += idx[i] != ignore
-    return found
+cdef inline void nll_task(const lnn_lines* job, Py_ssize_t first, Py_ssize_t end, real unused) noexcept nogil:
+    if real is float:
+        lnn_nll_f32(job, first, end)
+    else:
+        lnn_nll_f64(job, first, end)
+
+
+cdef void nll_all(const lnn_lines* job, Py_ssize_t outer, real unused) noexcept nogil:
+    cdef bint back = job.kind == NLL_BACK
+    cdef Py_ssize_t each = max(<Py_ssize_t>1, TASK // max(job.inner * (job.n if back else 1), <Py_ssize_t>1)), task
+    cdef int threads = threads_for(outer * job.inner * (job.n if back else 4))
+    if threads == 1:
+        nll_task(job, 0, outer, unused)
+        return
+    for task in prange((outer + each - 1) // each, num_threads=threads, schedule="static"):
+        nll_task(job, task * each, min(outer, (task + 1) * each), unused)
 
 
 cdef int run_soft(const void* plan, char** at, real unused) noexcept nogil:
@@ -325,10 +336,12 @@ cdef int run_soft(const void* plan, char** at, real unused) noexcept nogil:
             give_scratch(values)
             return STEP_BAD_INDEX
         if p.mean:
-            job.count = counted(job.idx, lines, job.ignore)
+            job.count = lnn_counted(job.idx, lines, job.ignore)
     if values != NULL:
         job.y, job.dot = values, values + lines if p.dot >= 0 else NULL
-    if lines * job.n:
+    if job.kind == NLL or job.kind == NLL_BACK:
+        nll_all(&job, p.outer, unused)
+    elif lines * job.n:
         soft_all(&job, p.outer, unused)
     elif job.kind == LOGSUMEXP or job.kind == EXPECT:
         for i in range(lines):      # of nothing: log 0, and 0/0; the others have no element then
@@ -355,13 +368,13 @@ KINDS = {
     "logsumexp": (LOGSUMEXP, "x"), "softmax": (SOFTMAX, "x"), "log_softmax": (LOG_SOFTMAX, "x"), "expect": (EXPECT, "tx"),
     "softmax_slope": (SOFT_SLOPE, "tx"), "log_softmax_transpose": (UNLOG, "tx"), "cross_entropy": (CROSS, "xi"),
     "cross_entropy_transpose": (CROSS_BACK, "gxi"), "log_softmax, dual": (LOG_SOFTMAX, "xt"), "cross_entropy, dual": (CROSS, "xit"),
-    "logsumexp, dual": (LOGSUMEXP, "xt"),
+    "logsumexp, dual": (LOGSUMEXP, "xt"), "nll_loss": (NLL, "xi"), "nll_loss_transpose": (NLL_BACK, "gi"),
 }
 
 
 def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner, int64_t ignore=0, double smoothing=0,
               str reduction="none"):
-    """Along the lines of n of (outer, n, inner), by name: see lines.h. The last three are those of the cross entropy.
+    """Along the lines of n of (outer, n, inner), by name: see lines.h. The last three are those of losses over classes.
 
     "…, dual": the tangents as well, where x moves by t; without smoothing.
     """
@@ -371,12 +384,12 @@ def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t in
     extents(outer, n, inner)
     p.outer, p.y, p.dot = outer, len(roles), len(roles) + 1 if name.endswith("dual") else -1
     p.x, p.t, p.g, p.idx = roles.find("x"), roles.find("t"), roles.find("g"), roles.find("i")
-    p.total, p.mean = kind == CROSS and reduction != "none", reduction == "mean"
+    p.total, p.mean = kind in (CROSS, NLL) and reduction != "none", reduction == "mean"
     p.job.n, p.job.inner, p.job.kind, p.job.one = n, inner, kind, reduction != "none"
     p.job.smooth, p.job.count, p.job.ignore = smoothing, 1, ignore
     every, lines = item * outer * n * inner, item * outer * inner
     sizes = {"x": every, "t": every, "g": item if p.job.one else lines, "i": 8 * outer * inner}
-    result = item if p.total else lines if kind in (LOGSUMEXP, EXPECT, CROSS) else every
+    result = item if p.total else lines if kind in (LOGSUMEXP, EXPECT, CROSS, NLL) else every
     outputs = 1 if p.dot < 0 else 2
     return make_step(name, soft_f64 if wide else soft_f32, &p, sizeof(p), (*[sizes[role] for role in roles], *[result] * outputs), outputs,
                      None, p.total, lambda *arrays: blame(name, "gather", arrays[roles.index("i")], n, ignore))

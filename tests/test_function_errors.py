@@ -122,5 +122,5 @@ def test_type_errors() -> None:
         F.relu(None)
     with pytest.raises(TypeError, match="float32, float64 or object data is needed; got bool"):
         F.relu(np.array([True]))
-    with pytest.raises(TypeError, match="pick: indices are int64; got float64"):
+    with pytest.raises(TypeError, match="nll_loss: indices are int64; got float64"):
         F.nll_loss(X, np.zeros(2))

@@ -12,7 +12,7 @@ from lean_nn_c.step import Step
 
 INPUTS, TEMPS, OPS = kernels.CHAIN_LIMITS
 OUT = INPUTS + TEMPS
-NAMES = {*kernels.unary, *kernels.binary, *kernels.compare, "where", "larger_gate"}
+NAMES = {*kernels.unary, *kernels.binary, *kernels.compare, *kernels.triple}
 
 TANGENT = OUT + 1  # the second output of a dual chain
 
@@ -23,7 +23,7 @@ Op = tuple[str, tuple[int, ...], int, tuple[float, ...]]
 def repetition(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, int] | None:
     """(inner, count): cell i of `out` reads cell i // inner % count of an array of `shape`; (0, 0) where shapes agree.
 
-    None where the array is repeated in a way that one quotient does not describe, or there is nothing to compute.
+    None where the array is repeated in a way that one quotient does not describe.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def repetition(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, int] 
     if not held:
         return 1, 1
     if prod(out) == 0:
-        return None
+        return (1, prod(own)) if prod(own) else (0, 0)
     first, last = held[0], held[-1]
     if own[first : last + 1] != out[first : last + 1]:
         return None

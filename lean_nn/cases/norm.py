@@ -94,6 +94,13 @@ NORMALIZE = [
 ]
 
 
+CHANNELS = [
+    Case(label, "affine", _affine(shape, (shape[1],)))
+    for label, shape in (("images", (2, 3, 4, 5)), ("table", (5, 7)), ("one element", (1, 1)), ("no sample", (0, 3, 2)),
+                         ("no channel", (2, 0)))
+]  # fmt: skip
+
+
 def _seeded(shape: Shape, seed: int) -> Make:
     return lambda rng, dtype: (normal(rng, dtype, *shape), np.array(seed, np.int64))
 
@@ -143,6 +150,16 @@ def _classes(shape: Shape, axis: int, weighted: Shape | None) -> Make:
     return make
 
 
+def _class_weights(shape: Shape, axis: int, weighted: Shape) -> Make:
+    """The lines' weights and their classes."""
+
+    def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
+        weights, _, idx = _classes(shape, axis, weighted)(rng, dtype)
+        return weights, idx
+
+    return make
+
+
 CROSS_ENTROPY = [
     case
     for label, shape, axis in (("classes", (6, 5), 1), ("pixels", (2, 4, 3), 1), ("many", (3, 40), 1), ("one class", (3, 1), 1),
@@ -159,6 +176,22 @@ CROSS_ENTROPY = [
     )
 ]  # fmt: skip
 
+
+
+NLL = [
+    case
+    for label, shape, axis in (("classes", (6, 5), 1), ("pixels", (2, 4, 3), 1), ("first axis", (4, 9), 0), ("lone", (1, 1), 1),
+                               ("no line", (0, 3), 1))
+    for reduction in ("none", "sum", "mean")
+    if label != "no line" or reduction != "mean"  # of nothing it is 0 / 0
+    for params in ({"axis": axis, "ignore": -1, "reduction": reduction},)
+    for case in (
+        Case(f"{label} {reduction}", "nll_loss", _classes(shape, axis, None), params),
+        Case(f"{label} {reduction}", "nll_loss_transpose",
+             _class_weights(shape, axis, shape[:axis] + shape[axis + 1 :] if reduction == "none" else ()),
+             {**params, "size": shape[axis]}),
+    )
+]  # fmt: skip
 
 
 def _pairs(shape: tuple[int, ...], weights: tuple[int, ...] | None) -> Make:
@@ -185,4 +218,4 @@ PAIRS = [
     if label != "long" or reduction == "mean"
 ]
 
-CASES = [*STANDARD, *NORMALIZE, *DROPOUT, *LOOK_UPS, *CROSS_ENTROPY, *PAIRS]
+CASES = [*STANDARD, *NORMALIZE, *CHANNELS, *DROPOUT, *LOOK_UPS, *CROSS_ENTROPY, *NLL, *PAIRS]

@@ -15,6 +15,7 @@ from lean_nn.ops import activation, broadcast
 from lean_nn.ops.elementwise import add, div, mul, neg, sub
 from lean_nn.ops.loss import counted, pick
 from lean_nn.ops.loss import cross_entropy as cross_entropy_of
+from lean_nn.ops.loss import nll_loss as nll_loss_of
 from lean_nn.ops.pair_loss import pair_loss
 from lean_nn.ops.reduce import log_softmax
 from lean_nn.ops.shape import reshape
@@ -155,22 +156,8 @@ def _class_weight(op: str, weight: Any, classes: int) -> Tensor | None:
     return w
 
 
-def _looked_up(op: str, logp: Tensor, target: Tensor, weight: Tensor | None, ignore: int) -> tuple[Tensor, Tensor]:
-    """(−logp at the target times its weight, the weight), both of the target's shape, 0 where it is ignored."""
-    axis = _class_axis(op, logp)
-    rest = (*logp.shape[:axis], *logp.shape[axis + 1 :])
-    if target.shape != rest:
-        raise ValueError(f"{op}: target has shape {rest}; got {target.shape} for input {logp.shape}; give one class each")
-    places = reshape(target, shape=(*rest[:axis], 1, *rest[axis:]))
-    found = neg(reshape(pick(logp, places, axis=axis, ignore=ignore), shape=rest))
-    weights = _weights(logp, target, weight, ignore)
-    return (found if weight is None else mul(found, weights)), weights
-
-
-def _weights(x: Tensor, target: Tensor, weight: Tensor | None, ignore: int) -> Tensor:
-    """Each target's weight, 1 where there are none; 0 where it is ignored."""
-    if weight is None:
-        return counted(target, x, axis=_class_axis("nll_loss", x), ignore=ignore)
+def _weights(x: Tensor, target: Tensor, weight: Tensor, ignore: int) -> Tensor:
+    """Each target's weight, 0 where it is ignored."""
     return reshape(pick(weight, reshape(target, shape=(target.size,)), axis=0, ignore=ignore), shape=target.shape)
 
 
@@ -197,7 +184,11 @@ def nll_loss(
     _check_reduction("nll_loss", reduction)
     logp, t = as_tensor(input, op="nll_loss"), as_tensor(target, op="nll_loss")
     w = _class_weight("nll_loss", weight, logp.shape[_class_axis("nll_loss", logp)])
-    values, weights = _looked_up("nll_loss", logp, t, w, int(ignore_index))
+    axis = _class_axis("nll_loss", logp)
+    if w is None:
+        return nll_loss_of(logp, t, axis=axis, ignore=int(ignore_index), reduction=reduction)
+    weights = _weights(logp, t, w, int(ignore_index))
+    values = mul(nll_loss_of(logp, t, axis=axis, ignore=int(ignore_index), reduction="none"), weights)
     return _reduce(values, reduction, _total(weights))
 
 

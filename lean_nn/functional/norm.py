@@ -10,6 +10,7 @@ import numpy as np
 
 from lean_nn.convert import as_tensor, as_tensor_like, assign, filled, zeros_like
 from lean_nn.device import holds_numbers
+from lean_nn.ops.affine import affine
 from lean_nn.ops.dropout import dropout as dropout_primitive
 from lean_nn.ops.elementwise import add, div, mul, neg, relu_gate, sqrt, sub
 from lean_nn.ops.norm import standardize
@@ -133,7 +134,7 @@ def _by_batch(
 def _by_running(
     x: Tensor, mean: Any, var: Any, weight: Any, bias: Any, shape: tuple[int, ...], eps: float
 ) -> Tensor:
-    """x·scale + (bias − mean·scale), scale = weight/√(var + eps): the short arrays first, then two passes over x."""
+    """x·scale + (bias − mean·scale), scale = weight/√(var + eps): the short arrays first, then one pass over x."""
     if mean is None or var is None:
         raise ValueError("batch_norm: running statistics are needed when not training; got None; pass them or training=True")
     for name, value in (("running_mean", mean), ("running_var", var)):
@@ -142,6 +143,8 @@ def _by_running(
     scale = div(1.0 if weight is None else weight, spread)
     shift = mul(as_tensor(mean), scale)
     shift = neg(shift) if bias is None else sub(bias, shift)
+    if holds_numbers(x.data):
+        return affine(x, scale, shift)
     return add(mul(x, reshape(scale, shape=shape)), reshape(shift, shape=shape))
 
 

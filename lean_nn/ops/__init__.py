@@ -7,6 +7,7 @@
 ``reduce``       extremes with their winners; logsumexp, softmax, log_softmax
 ``norm``         standardize and its tangent, from which the normalisations are made
 ``normalize``    the same with a factor and a term, fused: batch normalisation
+``affine``       a factor and a term per channel
 ``dropout``      seeded
 ``linear``       matmul
 ``loss``         look-ups that skip an ignored index; cross entropy
@@ -28,7 +29,7 @@ from lean_nn.primitive import Primitive, registry
 
 # In the order in which programs are likely to need them.
 FAMILIES = ("elementwise", "shape", "conv", "linear", "pool", "activation", "broadcast", "reduce", "normalize", "norm",
-            "indexing", "identity", "dropout", "loss", "pair_loss", "smooth_pool", "optim")  # fmt: skip
+            "affine", "indexing", "identity", "dropout", "loss", "pair_loss", "smooth_pool", "optim")  # fmt: skip
 
 
 def find(name: str) -> Primitive | None:

@@ -7,10 +7,13 @@ is closed by those of softmax: with h the weight of a line (0 where it is ignore
 
     cross_entropy            x ↦ h·(−Σ q·log p)        moves with ẋ by  h·(Σ p·ẋ − Σ q·ẋ)
     cross_entropy_transpose  (g, x) ↦ h·g·(p − q)      moves with ẋ by  h·g·(diag(p) − p pᵀ)·ẋ
+
+nll_loss takes logarithms as they are: x ↦ h·(−x at the class), a linear map, whose transpose puts −h·g there.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,7 @@ from lean_nn.primitive import (
     primitive,
 )
 from lean_nn.spec import loss as spec
+from lean_nn_c.reduce import roundings as sum_roundings
 
 Shape = tuple[int, ...]
 
@@ -92,8 +96,8 @@ unpick: Primitive = primitive(
 # --- cross entropy ---
 
 
-def _cross_abstract(x: Aval, idx: Aval, *, axis: int, ignore: int, smoothing: float, reduction: str) -> Aval:
-    op = "cross_entropy"
+def _by_line(op: str, x: Aval, idx: Aval, axis: int, reduction: str) -> Aval:
+    """The losses of the lines of x, a class for each."""
     check_float(op, x)
     check_index(op, idx)
     check_axes(op, x.shape, (axis,))
@@ -101,6 +105,10 @@ def _cross_abstract(x: Aval, idx: Aval, *, axis: int, ignore: int, smoothing: fl
     if idx.shape != lines:
         raise ValueError(f"{op}: target has shape {lines}; got {idx.shape} for input {x.shape}; give one class each")
     return Aval(lines if reduction == "none" else (), x.dtype)
+
+
+def _cross_abstract(x: Aval, idx: Aval, *, axis: int, ignore: int, smoothing: float, reduction: str) -> Aval:
+    return _by_line("cross_entropy", x, idx, axis, reduction)
 
 
 def _cross_transpose_abstract(g: Aval, x: Aval, idx: Aval, **params: Any) -> Aval:
@@ -204,4 +212,58 @@ cross_entropy_transpose: Primitive = primitive(
     jvp=(None, _cross_curve, NONDIFF),
     vjp=(lambda h, y, g, x, idx, **params: _cross_tangent(h, y, x, idx, **params), _cross_curve, NONDIFF),
     accuracy=Within(_cross_transpose_bound),
+)
+
+# --- negative log-likelihood ---
+
+
+def _nll_abstract(x: Aval, idx: Aval, *, axis: int, ignore: int, reduction: str) -> Aval:
+    return _by_line("nll_loss", x, idx, axis, reduction)
+
+
+def _nll_transpose_abstract(g: Aval, idx: Aval, *, axis: int, size: int, ignore: int, reduction: str) -> Aval:
+    op = "nll_loss_transpose"
+    check_float(op, g)
+    check_index(op, idx)
+    loss = idx.shape if reduction == "none" else ()
+    if g.shape != loss or not 0 <= axis <= len(idx.shape) or size < 0:
+        got = f"{g.shape}, axis {axis} of {size}"
+        raise ValueError(f"{op}: g has the loss's shape {loss}, and the axis is a new one; got {got}; pass one number per loss")
+    return Aval((*idx.shape[:axis], size, *idx.shape[axis:]), g.dtype)
+
+
+def _nll_transpose_step(g: Aval, idx: Aval, *, out: tuple[Aval], size: int, **params: Any) -> Any:
+    return cpu_reduce.cross("nll_loss_transpose")(*out, idx, out=out, smoothing=0.0, **params)
+
+
+def _nll_step(x: Aval, idx: Aval, *, out: tuple[Aval], **params: Any) -> Any:
+    return cpu_reduce.cross("nll_loss")(x, idx, out=out, smoothing=0.0, **params)
+
+
+def _nll_to_x(g: Any, y: Any, x: Any, idx: Any, *, axis: int, **params: Any) -> Any:
+    return nll_loss_transpose(g, idx, axis=axis, size=x.shape[axis], **params)
+
+
+nll_loss: Primitive = primitive(
+    "nll_loss",
+    abstract=_nll_abstract,
+    spec=spec.nll_loss,
+    step=_nll_step,
+    checks_values=True,
+    linear=(0,),
+    jvp=(None, NONDIFF),
+    vjp=(_nll_to_x, NONDIFF),
+    accuracy=Gamma(lambda x, idx, **params: sum_roundings(prod(idx.shape)) + 1, "roundings of a sum, and one"),
+)
+
+nll_loss_transpose: Primitive = primitive(
+    "nll_loss_transpose",
+    abstract=_nll_transpose_abstract,
+    spec=spec.nll_loss_transpose,
+    step=_nll_transpose_step,
+    checks_values=True,
+    linear=(0,),
+    jvp=(None, NONDIFF),
+    vjp=(lambda h, y, g, idx, *, size, **params: nll_loss(h, idx, **params), NONDIFF),
+    accuracy=Gamma(lambda g, idx, **params: 1, "1"),
 )

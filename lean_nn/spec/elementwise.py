@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 
 from . import scalar
-from .container import Array, ArrayLike, elementwise
+from .container import Array, ArrayLike, as_array, elementwise
 from .scalar import Scalar
 
 _pow, _abs = scalar.pow, scalar.abs
@@ -73,6 +73,13 @@ ge = _binary("ge", operator.ge, "a >= b", bool)
 def where(condition: ArrayLike, a: ArrayLike, b: ArrayLike) -> Array:
     """``a`` where the condition holds, else ``b``; the three broadcast."""
     return elementwise("where", lambda c, p, q: p if c else q, condition, a, b)
+
+
+def affine(x: ArrayLike, scale: ArrayLike, shift: ArrayLike) -> Array:
+    """``x · scale + shift`` with a number of each per channel, the second axis of x."""
+    x, by, plus = as_array(x), as_array(scale), as_array(shift)
+    channel = (1, -1, *(1,) * (x.ndim - 2))
+    return elementwise("affine", lambda v, s, t: v * s + t, x, by.reshape(channel), plus.reshape(channel))
 
 
 # --- activations --------------------------------------------------------------------------------------------

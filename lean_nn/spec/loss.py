@@ -63,12 +63,7 @@ def cross_entropy(
             line = [logp[_inserted(i, a, c)] for c in range(x.shape[a])]
             q = _distribution(int(at[i]), line, smoothing)
             values[i] = -sum(share * v for share, v in zip(q, line, strict=True) if share)
-    if reduction == "none":
-        return values
-    total = sum(values.reshape(-1).tolist(), start=0)
-    result = zeros(())
-    result[()] = scalar.div(total, _counted(at, ignore)) if reduction == "mean" else total
-    return result
+    return _reduced(values, at, ignore, reduction)
 
 
 def cross_entropy_transpose(
@@ -86,6 +81,42 @@ def cross_entropy_transpose(
             for c in range(x.shape[a]):
                 out[_inserted(i, a, c)] = weight * (p[_inserted(i, a, c)] - q[c])
     return out
+
+
+# --- negative log-likelihood, of what are logarithms already ---
+
+
+def nll_loss(x: ArrayLike, idx: ArrayLike, *, axis: int, ignore: int, reduction: str) -> Array:
+    """``−x`` at the index along the axis, 0 where that is ``ignore``; reduced as `cross_entropy` is."""
+    x, at = as_array(x), as_indices("nll_loss", idx)
+    a = normal_axis("nll_loss", axis, x.ndim)
+    values = zeros(at.shape)
+    for i in indices(at.shape):
+        if at[i] != ignore:
+            _check("nll_loss", int(at[i]), x.shape[a])
+            values[i] = -x[_inserted(i, a, int(at[i]))]
+    return _reduced(values, at, ignore, reduction)
+
+
+def nll_loss_transpose(g: ArrayLike, idx: ArrayLike, *, axis: int, size: int, ignore: int, reduction: str) -> Array:
+    """``−g`` at the index among zeros, on an axis of ``size``; for the mean ``−g`` divided by how many indices count."""
+    g, at = as_array(g), as_indices("nll_loss_transpose", idx)
+    out = zeros(_inserted(at.shape, axis, size))
+    for i in indices(at.shape):
+        if at[i] != ignore:
+            _check("nll_loss_transpose", int(at[i]), size)
+            weight = g[i] if reduction == "none" else scalar.div(g[()], _counted(at, ignore) if reduction == "mean" else 1)
+            out[_inserted(i, axis, int(at[i]))] = -weight
+    return out
+
+
+def _reduced(values: Array, at: Array, ignore: int, reduction: str) -> Array:
+    if reduction == "none":
+        return values
+    total = sum(values.reshape(-1).tolist(), start=0)
+    result = zeros(())
+    result[()] = scalar.div(total, _counted(at, ignore)) if reduction == "mean" else total
+    return result
 
 
 def _distribution(at: int, line: list[Scalar], smoothing: float) -> list[Scalar]:

@@ -16,6 +16,7 @@ from .dual import Dual
 from .elementwise import (
     abs,
     add,
+    affine,
     clip,
     clip_gate,
     div,
@@ -139,6 +140,7 @@ __all__ = [  # noqa: RUF022
     "SEED_NAMES",
     "abs",
     "add",
+    "affine",
     "avg_pool",
     "avg_pool_jvp",
     "avg_pool_transpose",

@@ -105,6 +105,7 @@ def test_every_kernel_is_tested():
     assert set(elementwise.unary) == set(UNARY)
     assert set(elementwise.binary) == set(BINARY)
     assert set(elementwise.compare) == set(COMPARE)
+    assert set(elementwise.triple) == {"where", "larger_gate", "muladd"}
 
 
 def stepped(name, arrays, out, *params):
@@ -180,6 +181,8 @@ def test_where_and_compare_broadcast(shapes, dtype):
     t = values(zeroth, dtype, 2)
     stepped("larger_gate", (t, a, b), out)
     np.testing.assert_array_equal(out, np.where(a < b, 0, np.where(a == b, t / 2, t)))
+    stepped("muladd", (t, a, b), out)
+    np.testing.assert_array_equal(out, t * a + b)
     pair = np.broadcast_shapes(first, second)
     flags = np.empty(pair, bool)
     for name, define in COMPARE.items():

@@ -103,6 +103,11 @@ def _gelu_tanh_gate(a: Any, x: Any) -> Any:
     return a * (s + slope * (s * (number(1) - s)))
 
 
+def _affine(x: Any, scale: Any, shift: Any) -> Any:
+    channel = (1, x.shape[1], *(1,) * (x.ndim - 2))
+    return x * scale.reshape(channel) + shift.reshape(channel)
+
+
 PAIRS: dict[str, Formula] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -132,6 +137,7 @@ PAIRS: dict[str, Formula] = {
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
+    "affine": _affine,
     "where": lambda c, a, b: cp.where(c, a, b),
 }
 

@@ -50,6 +50,25 @@ def cross_entropy_transpose(
     out[...] = cp.where(cp.expand_dims(counts != 0, axis), slope, x.dtype.type(0))
 
 
+def nll_loss(x: Any, idx: Any, *, out: Any, axis: int, ignore: int, reduction: str) -> None:
+    places, counts = _places("nll_loss", x, idx, axis, ignore)
+    values = -cp.take_along_axis(x, places, axis).reshape(idx.shape) if x.size else counts
+    values = cp.where(counts != 0, values, x.dtype.type(0))
+    if reduction == "none":
+        out[...] = values
+    else:
+        out[...] = values.sum() / counts.sum() if reduction == "mean" else values.sum()
+
+
+def nll_loss_transpose(g: Any, idx: Any, *, out: Any, axis: int, size: int, ignore: int, reduction: str) -> None:
+    places, counts = _places("nll_loss_transpose", out, idx, axis, ignore)
+    if not out.size:
+        return
+    own = cp.arange(size, dtype=np.int64).reshape([-1 if a == axis else 1 for a in range(out.ndim)]) == places
+    weight = g / counts.sum() if reduction == "mean" else g
+    out[...] = cp.where(own & cp.expand_dims(counts != 0, axis), cp.expand_dims(-weight * (counts != 0), axis), out.dtype.type(0))
+
+
 # --- a prediction and a target ---
 
 
@@ -81,6 +100,6 @@ def pair_loss_slope(g: Any, x: Any, t: Any, *, out: Any, kind: str, delta: float
 
 
 SLOTS = {
-    "cross_entropy": cross_entropy, "cross_entropy_transpose": cross_entropy_transpose, "pair_loss": pair_loss,
-    "pair_loss_slope": pair_loss_slope,
+    "cross_entropy": cross_entropy, "cross_entropy_transpose": cross_entropy_transpose, "nll_loss": nll_loss,
+    "nll_loss_transpose": nll_loss_transpose, "pair_loss": pair_loss, "pair_loss_slope": pair_loss_slope,
 }  # fmt: skip
