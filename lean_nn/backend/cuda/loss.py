@@ -66,7 +66,7 @@ def nll_loss_transpose(g: Any, idx: Any, *, out: Any, axis: int, size: int, igno
         return
     own = cp.arange(size, dtype=np.int64).reshape([-1 if a == axis else 1 for a in range(out.ndim)]) == places
     weight = g / counts.sum() if reduction == "mean" else g
-    out[...] = cp.where(own & cp.expand_dims(counts != 0, axis), cp.expand_dims(-weight * (counts != 0), axis), out.dtype.type(0))
+    out[...] = cp.where(own & cp.expand_dims(counts != 0, axis), cp.expand_dims(-weight * counts, axis), out.dtype.type(0))
 
 
 # --- a prediction and a target ---
