@@ -76,7 +76,7 @@ cdef inline void tile(int mr, int nv, int64_t kn, const real** arow, const int64
 
 cdef inline void dots(int mr, int nr, int64_t kn, const real** arow, const real** brow, bint add,
                       real* out, int64_t ldo, int64_t ldn) noexcept nogil:
-    """out[m*ldo + n*ldn] (+)= sum_k arow[m][k] * brow[n][k], m < mr <= 4, n < nr <= 3 (or mr <= 12, nr = 1)."""
+    """out[m*ldo + n*ldn] (+)= sum_k arow[m][k] * brow[n][k], m < mr <= 4, n < nr <= 3 (or mr <= 9, nr = 1)."""
     if real is float:
         lnn_dots_f32(mr, nr, kn, arow, brow, add, out, ldo, ldn)
     else:

@@ -1,65 +1,45 @@
-"""conv_weight where y_bar is zero but at the winners of a max pooling.
+"""conv_weight and conv_input where y_bar is zero but at the winners of a max pooling.
 
-    w_bar[o, c, k] = sum over n and windows p of  g[n, o, p] * x~[n, c, idx(n, o, p)*s + k*d - pad]
+    w_bar[o, c, k]   = sum over n and windows p of  g[n, o, p] * x~[n, c, idx(n, o, p)*s + k*d - pad]
+    x_bar[n, c, u]   = sum over o, k and windows p with idx(n, o, p)*s + k*d - pad = u of  g[n, o, p] * w[o, c, k]
 
-Spreading g over an array of the output's size and multiplying all its cells is windows / outs useful work. Here each
-winner is looked up: x is copied with its padding into a *plane*, in which output cell q reads from `place[q]` on, and the
-taps of a kernel row (dilation 1 on the last axis) are neighbours: a vector of them at the winner's place times g, added to
-a vector of sums, is all there is to do (winners.h). So a *row* is (channel, kernel row, part of it as long as a vector).
+Spreading g over an array of the output's size and multiplying all its cells is windows / outs useful work: a quarter, behind
+windows of 2 x 2, which is no more than Winograd's products, without his transforms. Here each winner is looked up.
 
-A thread takes some output channels and walks all samples, filling a plane of its own for each; a sample's share of a sum is
-added as a whole. What a thread gets never decides how: the bits depend on the geometry alone. Error: gamma_n, n = samples *
-windows. Memory: a padded plane of a group's channels per thread, a vector per row, and four bytes per output cell.
+**Planes.** The image, or its gradient, lies in a padded *plane* whose cells hold `each` channels of a group, neighbours in
+memory; a group has `blocks` of them. Output cell q begins at `place[q]`. The taps of a kernel row (dilation 1 on the last
+axis) are neighbours too, so that what a winner meets of a block along a kernel row is one run of each * taps values: a *row*,
+as long as a few vectors. Of one or a few channels a row is one vector, and several rows are summed together (winners.h).
 
-Zeros that are not multiplied make no NaN of an infinite x, and padding zeros that are, make one of an infinite g: the
+**conv_weight.** The rows of output channel o are sums over its winners of g times the run at the winner's place. A thread
+takes some output channels and walks all samples, filling planes of its own for each; windows are taken by BAND, so that
+the cells they meet stay in the first-level cache. **conv_input.** The weight lies in rows as well, and the winners
+are sorted by their cells, since some output channels have won in each: a cell's sum over those of g times their runs is
+added to the plane at its place. The output channels are taken by as many as the first-level cache holds the rows of; a thread
+takes samples, or some of their blocks.
+
+What a thread gets never decides how: the bits depend on the geometry alone. Error: gamma_n, n = samples * windows and
+channels * taps. Memory per thread: the padded planes of a group's channels, and the sums or the sorted winners; for
+conv_input, the weight in rows, at most WEIGHT bytes.
+
+Zeros that are not multiplied make no NaN of an infinite factor, and padding zeros that are, make one of an infinite g: the
 caller looks for both, and takes the long way. In float32 alone: what is computed in doubles is rarely in a hurry.
 """
 
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
-from lean_nn_c._geometry cimport MAX_RANK, Geometry
-from lean_nn_c._simd cimport LNN_BYTES
+from lean_nn_c._geometry cimport Geometry
+from lean_nn_c._winners_plan cimport BAND, Winners
 
 cdef extern from "winners.h" nogil:
-    enum:
-        LNN_AT_LEAST
-        LNN_AT_MOST
-    void lnn_at(int rows, const float* plane, const int32_t* place, const int64_t* off, int64_t n, const float* g,
+    void lnn_at(int rows, const float* src, const int32_t* place, const int64_t* off, int64_t n, const float* g,
                 const int64_t* idx, float* sums) noexcept
-
-
-cdef struct Winners:
-    int64_t size[MAX_RANK]      # of the padded plane
-    int64_t plane               # cells of a channel's, and what a vector may read behind it
-    int64_t per_vector, parts   # cells of a vector; vectors along a kernel row
-    int64_t real_rows, rows     # (channel, kernel row, part); rounded up to whole runs
-    int together                # rows of a run
-
-
-cdef inline bint set_winners(Winners* s, const Geometry* g) noexcept nogil:
-    """The sizes; False where the plane is too large, or kernel rows are no neighbours."""
-    cdef int i, last = g.rank - 1
-    s.plane, s.per_vector = 1, LNN_BYTES // 4
-    for i in range(g.rank):
-        s.size[i] = (g.out[i] - 1) * g.stride[i] + (g.ker[i] - 1) * g.dil[i] + 1
-        if <double>s.plane * s.size[i] * g.cg > 1e9:
-            return False
-        s.plane *= s.size[i]
-    s.plane += s.per_vector
-    s.parts = (g.ker[last] + s.per_vector - 1) // s.per_vector
-    s.real_rows = g.cg * (g.taps // g.ker[last]) * s.parts
-    s.together = LNN_AT_LEAST if runs(s, LNN_AT_LEAST) * LNN_AT_LEAST < runs(s, LNN_AT_MOST) * LNN_AT_MOST else LNN_AT_MOST
-    s.rows = runs(s, s.together) * s.together
-    return g.dil[last] == 1
-
-
-cdef inline int64_t runs(const Winners* s, int together) noexcept nogil:
-    return (s.real_rows + together - 1) // together
+    void lnn_along(int vectors, const float* src, int64_t n, const float* g, const int32_t* at, float* sums) noexcept
 
 
 cdef inline void list_places(const Winners* s, const Geometry* g, int32_t* place) noexcept nogil:
-    """Where each output cell begins to read, in the plane of its channel."""
+    """Where each output cell begins, in a plane."""
     cdef int64_t row, rest, pitch, at
     cdef int axis, last = g.rank - 1
     for row in range(g.outs // g.out[last]):
@@ -69,30 +49,29 @@ cdef inline void list_places(const Winners* s, const Geometry* g, int32_t* place
             rest //= g.out[axis]
             pitch *= s.size[axis]
         for rest in range(g.out[last]):
-            place[row * g.out[last] + rest] = <int32_t>(at + rest * g.stride[last])
+            place[row * g.out[last] + rest] = <int32_t>((at + rest * g.stride[last]) * s.each)
 
 
 cdef inline void list_rows(const Winners* s, const Geometry* g, int64_t* off) noexcept nogil:
     """Where each row lies beside an output's first cell; rows there are not repeat the first."""
-    cdef int64_t i, rest, pitch
+    cdef int64_t i, rest, pitch, at
     cdef int axis
     for i in range(s.rows):
-        rest, pitch = i // s.parts, s.size[g.rank - 1]
-        off[i] = i % s.parts * s.per_vector
+        rest, pitch, at = i // s.parts, s.size[g.rank - 1], 0
         for axis in range(g.rank - 2, -1, -1):
-            off[i] += rest % g.ker[axis] * g.dil[axis] * pitch
+            at += rest % g.ker[axis] * g.dil[axis] * pitch
             rest //= g.ker[axis]
             pitch *= s.size[axis]
-        off[i] = off[i] + rest * s.plane if i < s.real_rows else 0
+        off[i] = rest * s.plane + at * s.each + i % s.parts * s.width if i < s.real_rows else 0
 
 
-cdef inline void fill_plane(const Winners* s, const Geometry* g, const float* x, float* plane) noexcept nogil:
-    """The real cells of one channel; the padding is zero already."""
-    cdef int64_t row, rest, pitch, at, u, last = g.rank - 1
-    cdef int64_t count = min(g.inp[last], s.size[last] - g.pad[last])
+cdef inline void move_channel(const Winners* s, const Geometry* g, float* x, float* plane, bint back) noexcept nogil:
+    """The real cells of one channel, into its plane or (`back`) out of it; the padding is zero already."""
+    cdef int64_t row, rest, pitch, at, u, i, last = g.rank - 1
+    cdef int64_t count = max(<int64_t>0, min(g.inp[last], s.size[last] - g.pad[last]))
     cdef int axis
     cdef bint inside
-    for row in range(g.cells // g.inp[last] if count > 0 else 0):
+    for row in range(g.cells // g.inp[last]):
         rest, pitch, at, inside = row, s.size[last], g.pad[last], True
         for axis in range(g.rank - 2, -1, -1):
             u = rest % g.inp[axis] + g.pad[axis]
@@ -100,42 +79,122 @@ cdef inline void fill_plane(const Winners* s, const Geometry* g, const float* x,
             inside = inside and u < s.size[axis]
             at += u * pitch
             pitch *= s.size[axis]
-        if inside:
-            memcpy(plane + at, x + row * g.inp[last], count * sizeof(float))
+        at *= s.each
+        if not back:
+            for i in range(count if inside else 0):
+                plane[at + i * s.each] = x[row * g.inp[last] + i]
+            continue
+        for i in range(count if inside else 0):
+            x[row * g.inp[last] + i] = plane[at + i * s.each]
+        for i in range(count if inside else 0, g.inp[last]):
+            x[row * g.inp[last] + i] = 0
 
 
-cdef inline void add_winners(const Winners* s, const float* plane, const int32_t* place, const int64_t* off, int64_t windows,
-                             const float* g, const int64_t* idx, float* sums) noexcept nogil:
-    """One plane of windows, to all rows of its output channel."""
-    cdef int64_t i = 0
-    while i < s.rows:
-        lnn_at(s.together, plane, place, off + i, windows, g, idx, sums + i * s.per_vector)
-        i += s.together
+# --- conv_weight ---
 
 
-cdef inline void take_rows(const Winners* s, const Geometry* g, const float* sums, float* w_bar) noexcept nogil:
-    """An output channel's sums without what lies behind the kernel rows."""
-    cdef int64_t i, last = g.ker[g.rank - 1], part
-    for i in range(s.real_rows):
-        part = i % s.parts * s.per_vector
-        memcpy(w_bar + i // s.parts * last + part, sums + i * s.per_vector, min(s.per_vector, last - part) * sizeof(float))
+cdef inline void add_winners(const Winners* s, const float* planes, const int32_t* place, const int64_t* off, int64_t first,
+                             int64_t stop, int64_t windows, const float* g, const int64_t* idx, float* sums) noexcept nogil:
+    """Some windows of an output channel, to its rows first..stop."""
+    cdef int32_t at[BAND]
+    cdef int64_t i
+    if s.together > 1:
+        for i in range(first // s.together, stop // s.together):
+            lnn_at(s.together, planes, place, off + i * s.together, windows, g, idx, sums + i * s.together * s.width)
+        return
+    for i in range(windows):
+        at[i] = place[idx[i]]
+    for i in range(first, stop):
+        lnn_along(<int>(s.width // s.lanes), planes + off[i], windows, g, at, sums + i * s.width)
+
+
+cdef inline void move_rows(const Winners* s, const Geometry* g, float* rows, int64_t pitch, float* w, bint back) noexcept nogil:
+    """The weights of an output channel into rows that lie `pitch` apart, or (`back`) out of them."""
+    cdef int64_t c, line, k, last = g.ker[g.rank - 1], i
+    cdef float* row
+    for c in range(g.cg):
+        for line in range(s.lines):
+            row = rows + (c // s.each * s.lines + line) * s.parts * pitch
+            for k in range(last):
+                i = k * s.each + c % s.each
+                i = i // s.width * pitch + i % s.width
+                if back:
+                    w[(c * s.lines + line) * last + k] = row[i]
+                else:
+                    row[i] = w[(c * s.lines + line) * last + k]
 
 
 cdef inline void some_outputs(const Winners* s, const Geometry* g, int64_t windows, const int32_t* place, const int64_t* off,
                               const float* x, const float* y_bar, const int64_t* idx, float* w_bar, int64_t first,
-                              int64_t stop, float* plane) noexcept nogil:
+                              int64_t stop, float* planes) noexcept nogil:
     """w_bar of the output channels first..stop."""
-    cdef int64_t o, n, c, i, size = s.rows * s.per_vector, group
-    cdef float* sums = plane + g.cg * s.plane
-    memset(plane, 0, (g.cg * s.plane + (stop - first) * size) * sizeof(float))
+    cdef int64_t o, n, c, group, begin, end, p, i, at, row, turn = s.rows if s.together > 1 else s.lines * s.parts
+    cdef float* sums = planes + s.blocks * s.plane
+    memset(planes, 0, (s.blocks * s.plane + (stop - first) * s.rows * s.width) * sizeof(float))
     for n in range(g.n):
-        group = -1
-        for o in range(first, stop):
-            if o // g.og != group:
-                group = o // g.og
-                for c in range(g.cg):
-                    fill_plane(s, g, x + (n * g.c + group * g.cg + c) * g.cells, plane + c * s.plane)
-            i = (n * g.o + o) * windows
-            add_winners(s, <const float*>plane, place, off, windows, y_bar + i, idx + i, sums + (o - first) * size)
+        begin = first
+        while begin < stop:
+            group = begin // g.og
+            end = min(stop, (group + 1) * g.og)
+            for c in range(g.cg):
+                move_channel(s, g, <float*>x + (n * g.c + group * g.cg + c) * g.cells,
+                             planes + c // s.each * s.plane + c % s.each, False)
+            p = 0
+            while p < windows:
+                for i in range(s.rows // turn):
+                    row = i * turn
+                    for o in range(begin, end):
+                        at = (n * g.o + o) * windows + p
+                        add_winners(s, planes, place, off, row, row + turn, min(s.band, windows - p), y_bar + at, idx + at,
+                                    sums + (o - first) * s.rows * s.width)
+                p += s.band
+            begin = end
     for o in range(first, stop):
-        take_rows(s, g, <const float*>sums + (o - first) * size, w_bar + o * g.cg * g.taps)
+        move_rows(s, g, sums + (o - first) * s.rows * s.width, s.width, w_bar + o * g.cg * g.taps, True)
+
+
+# --- conv_input ---
+
+
+cdef struct Sorted:             # the winners of a sample by their cells
+    int32_t* start              # of each cell's
+    int32_t* at                 # rows of the output channel that won,
+    float* g                    # and what it brings
+
+
+cdef inline void sort_winners(const Winners* s, Sorted* by, int64_t outputs, int64_t outs, int64_t windows, const float* g,
+                              const int64_t* idx) noexcept nogil:
+    """By cells; those of a cell in the order of their channels."""
+    cdef int64_t i, o
+    cdef int32_t k
+    memset(by.start, 0, (outs + 2) * sizeof(int32_t))
+    for i in range(outputs * windows):
+        by.start[idx[i] + 2] += 1
+    for i in range(outs):
+        by.start[i + 2] += by.start[i + 1]
+    for o in range(outputs):
+        for i in range(o * windows, (o + 1) * windows):
+            k = by.start[idx[i] + 1]
+            by.start[idx[i] + 1] = k + 1
+            by.at[k], by.g[k] = <int32_t>(o * s.width), g[i]
+
+
+cdef inline void some_blocks(const Winners* s, const Geometry* g, int64_t windows, const int32_t* place, const int64_t* off,
+                             const float* y_bar, const int64_t* idx, const float* rows, float* x_bar, int64_t n,
+                             int64_t group, int64_t first, int64_t stop, Sorted* by, float* planes) noexcept nogil:
+    """x_bar of the blocks first..stop of a sample's group; `rows` is the group's weight, row by row, all its outputs each."""
+    cdef int64_t o = 0, i, q, c, outputs
+    memset(planes, 0, (stop - first) * s.plane * sizeof(float))
+    while o < g.og:
+        outputs = min(s.outputs, g.og - o)
+        i = (n * g.o + group * g.og + o) * windows
+        sort_winners(s, by, outputs, g.outs, windows, y_bar + i, idx + i)
+        for i in range(first * s.lines * s.parts, stop * s.lines * s.parts):
+            for q in range(g.outs):
+                if by.start[q + 1] > by.start[q]:
+                    lnn_along(<int>(s.width // s.lanes), rows + (i * g.og + o) * s.width, by.start[q + 1] - by.start[q],
+                              by.g + by.start[q], by.at + by.start[q], planes - first * s.plane + off[i] + place[q])
+        o += outputs
+    for c in range(first * s.each, min(g.cg, stop * s.each)):
+        move_channel(s, g, x_bar + (n * g.c + group * g.cg + c) * g.cells,
+                     planes + (c // s.each - first) * s.plane + c % s.each, True)

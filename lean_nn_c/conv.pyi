@@ -25,6 +25,7 @@ def step(
     packed: bool = False,
 ) -> Step: ...
 def winners(
+    name: str,
     windows: int,
     n: int,
     c: int,

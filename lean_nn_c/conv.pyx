@@ -20,6 +20,7 @@ from lean_nn_c._pointwise cimport weight_packs, weight_panels
 from lean_nn_c._simd cimport LNN_PLAIN, lnn_tail
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._types cimport real
+from lean_nn_c._winners_plan cimport Winners, set_winners, winners_pay
 from lean_nn_c.direct cimport (
     all_finite, direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight, strips_pay,
 )
@@ -27,10 +28,10 @@ from lean_nn_c.gemm cimport read_tail
 from lean_nn_c.precision cimport is_fast
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, panelled_conv, panelled_pack, taps_conv
-from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_weight, winners_pay
+from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_input, winners_conv_weight, winners_lanes
 from lean_nn_c.winograd cimport (
-    winograd_conv, winograd_conv_weight, winograd_pack, winograd_packed, winograd_pays, winograd_tile,
-    winograd_weight_pays, winograd_weight_tile,
+    winograd_conv, winograd_conv_weight, winograd_gain, winograd_pack, winograd_packed, winograd_tile,
+    winograd_weight_gain, winograd_weight_tile,
 )
 
 cdef enum Algorithm:
@@ -48,10 +49,12 @@ cdef struct Plan:
     bint bias           # there is one (for `pack`: it is conv_input's weight)
     lnn_tail tail
     int m               # Winograd's tiles; 0: it does not apply
-    bint few, pays      # whether strips are taken, whether Winograd's algorithm pays: decided once
+    bint few            # whether strips are taken: decided once, as is
+    double gain         # how many times as fast as taps Winograd's algorithm is, by estimate; 0: it is not
     bint packed         # a transformed weight comes with the arrays,
     bint panelled       # or one in panels
-    int64_t windows     # of a pooling, on a plane of outputs
+    int64_t windows     # of a pooling, on a plane of outputs,
+    Winners at          # and how its winners are summed
 
 
 # --- which algorithm ---
@@ -67,14 +70,14 @@ cdef void choose(Plan* p, str name, int itemsize):
     cdef bint transposed = name == "conv_input"
     if name == "conv_weight":
         p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT)
-        p.pays = winograd_weight_pays(g, p.m, itemsize)
+        p.gain = winograd_weight_gain(g, p.m, itemsize)
     else:
         p.m, p.few = winograd_tile(g, transposed, itemsize), by_strips(p, CONV_INPUT if transposed else CONV)
-        p.pays = winograd_pays(g, transposed, p.m, itemsize, p.few and not transposed, p.packed)
+        p.gain = winograd_gain(g, transposed, p.m, itemsize, p.few and not transposed, p.packed)
 
 
 cdef bint by_winograd(const Plan* p) noexcept nogil:
-    return p.m != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.pays and is_fast()))
+    return p.m != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.gain > 0 and is_fast()))
 
 
 cdef bint by_taps(const Plan* p) noexcept nogil:
@@ -165,23 +168,47 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
     return STEP_DONE
 
 
+cdef float* spread_out(const Plan* p, const float* y_bar, const int64_t* idx) noexcept nogil:
+    """y_bar in an array of the output's size, scratch; NULL: no memory."""
+    cdef int64_t i, outs = p.g.n * p.g.o * p.g.outs
+    cdef float* spread = <float*>take_scratch(outs * sizeof(float))
+    if spread != NULL:
+        memset(spread, 0, outs * sizeof(float))
+        for i in range(p.g.n * p.g.o * p.windows):
+            spread[i // p.windows * p.g.outs + idx[i]] += y_bar[i]
+    return spread
+
+
 cdef int conv_weight_at(const Plan* p, const float* x, const float* y_bar, const int64_t* idx, float* w_bar) noexcept nogil:
     """conv_weight of y_bar spread to the cells `idx`. Where values are not finite, it is spread, and multiplied whole."""
     cdef const Geometry* g = &p.g
-    cdef int64_t i, outs = g.n * g.o * g.outs
     cdef int status
     cdef float* spread
     if probing() or all_finite(x, g.n * g.c * g.cells):
-        status = winners_conv_weight(g, p.windows, x, y_bar, idx, w_bar)
+        status = winners_conv_weight(&p.at, g, p.windows, x, y_bar, idx, w_bar)
         if status != DONE or all_finite(<const float*>w_bar, g.o * g.cg * g.taps):
             return told(status)
-    spread = <float*>take_scratch(outs * sizeof(float))
+    spread = spread_out(p, y_bar, idx)
     if spread == NULL:
         return STEP_NO_MEMORY
-    memset(spread, 0, outs * sizeof(float))
-    for i in range(g.n * g.o * p.windows):
-        spread[i // p.windows * g.outs + idx[i]] += y_bar[i]
     direct_conv_weight(g, x, <const float*>spread, w_bar)
+    give_scratch(spread)
+    return STEP_DONE
+
+
+cdef int conv_input_at(const Plan* p, const float* y_bar, const int64_t* idx, const float* w, float* x_bar) noexcept nogil:
+    """The same of conv_input."""
+    cdef const Geometry* g = &p.g
+    cdef int status
+    cdef float* spread
+    if probing() or all_finite(w, g.o * g.cg * g.taps):
+        status = winners_conv_input(&p.at, g, p.windows, y_bar, idx, w, x_bar)
+        if status != DONE or all_finite(<const float*>x_bar, g.n * g.c * g.cells):
+            return told(status)
+    spread = spread_out(p, y_bar, idx)
+    if spread == NULL:
+        return STEP_NO_MEMORY
+    direct_conv(g, True, <const float*>spread, w, <const float*>NULL, NULL, x_bar)
     give_scratch(spread)
     return STEP_DONE
 
@@ -227,6 +254,10 @@ cdef int conv_weight_f64(const void* plan, char** at) noexcept nogil:
 
 cdef int run_conv_weight_at(const void* plan, char** at) noexcept nogil:
     return conv_weight_at(<const Plan*>plan, <const float*>at[0], <const float*>at[1], <const int64_t*>at[2], <float*>at[3])
+
+
+cdef int run_conv_input_at(const void* plan, char** at) noexcept nogil:
+    return conv_input_at(<const Plan*>plan, <const float*>at[0], <const int64_t*>at[1], <const float*>at[2], <float*>at[3])
 
 
 cdef int unfold(const Plan* p, const real* x, real* cols) noexcept nogil:
@@ -326,19 +357,22 @@ def step(
 
 
 def winners(
-    int64_t windows, int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial, tuple kernel, tuple out, tuple stride,
-    tuple pad, tuple dilation,
+    str name, int64_t windows, int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial, tuple kernel, tuple out,
+    tuple stride, tuple pad, tuple dilation,
 ):
-    """A step (x, y_bar, idx, w_bar) in float32: conv_weight of y_bar[n, o, windows] spread to the cells idx of an output plane;
-    None where spreading it pays. Every index is inside the plane."""
+    """A step in float32, of conv_weight (x, y_bar, idx, w_bar) or conv_input (y_bar, idx, w, x_bar), y_bar[n, o, windows] being
+    spread to the cells idx of an output plane; None where spreading it pays. Every index is inside the plane."""
     cdef Plan p
-    cdef int64_t values = 4 * n * o * windows
-    read_plan(&p, "conv_weight", False, False, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, "auto")
+    read_plan(&p, name, False, False, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, "auto")
     p.windows = windows
-    if not winners_pay(&p.g, windows):
+    transposed, gain = name == "conv_input", p.gain if by_winograd(&p) else 1.3 if p.few else 1
+    if p.few and transposed or not (set_winners(&p.at, &p.g, transposed, winners_lanes())
+                                    and winners_pay(&p.at, &p.g, windows, transposed, gain)):
         return None
-    return make_step("conv_weight_at", run_conv_weight_at, &p, sizeof(p),
-                     (4 * n * c * p.g.cells, values, 2 * values, 4 * o * p.g.cg * p.g.taps), 1, None, True)
+    x, w, values = 4 * n * c * p.g.cells, 4 * o * p.g.cg * p.g.taps, 4 * n * o * windows
+    if transposed:
+        return make_step("conv_input_at", run_conv_input_at, &p, sizeof(p), (values, 2 * values, w, x), 1, None, True)
+    return make_step("conv_weight_at", run_conv_weight_at, &p, sizeof(p), (x, values, 2 * values, w), 1, None, True)
 
 
 def pack(
@@ -382,3 +416,4 @@ cdef int check_elements(const Geometry* g) except -1:
             or <double>g.n * max(g.o, g.c) * g.outs * g.taps > 1e18):
         refuse("sizes overflow")
     return 0
+

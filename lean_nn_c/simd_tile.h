@@ -183,9 +183,9 @@ LNN_INLINE T LNN_NAME(lnn_lanes)(V v)
 LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn, const T *const *arow,
                                        const T *const *brow, int add, T *out, ptrdiff_t ldo, ptrdiff_t ldn)
 {
-    V acc[12][3];
+    V acc[9][3];
     ptrdiff_t k = 0;
-#pragma GCC unroll 12
+#pragma GCC unroll 9
     for (int m = 0; m < mr; m++)
 #pragma GCC unroll 4
         for (int n = 0; n < nr; n++) acc[m][n] = (V){0};
@@ -193,7 +193,7 @@ LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn,
         V bv[3];
 #pragma GCC unroll 4
         for (int n = 0; n < nr; n++) bv[n] = *(const VU *)(brow[n] + k);
-#pragma GCC unroll 12
+#pragma GCC unroll 9
         for (int m = 0; m < mr; m++) {
             const V av = *(const VU *)(arow[m] + k);
 #pragma GCC unroll 4
@@ -202,30 +202,32 @@ LNN_INLINE void LNN_NAME(lnn_dot_body)(const int mr, const int nr, ptrdiff_t kn,
     }
     const size_t rest = (size_t)(kn - k) * sizeof(T);
     if (rest) {                                         /* zeros beyond the last terms */
-        T a[12][LANES], b[3][LANES];
+        T a[9][LANES], b[3][LANES];
         memset(a, 0, sizeof a);
         memset(b, 0, sizeof b);
 #pragma GCC unroll 1
         for (int m = 0; m < mr; m++) memcpy(a[m], arow[m] + k, rest);
 #pragma GCC unroll 1
         for (int n = 0; n < nr; n++) memcpy(b[n], brow[n] + k, rest);
-#pragma GCC unroll 12
+#pragma GCC unroll 9
         for (int m = 0; m < mr; m++)
 #pragma GCC unroll 4
             for (int n = 0; n < nr; n++) acc[m][n] += *(const VU *)a[m] * *(const VU *)b[n];
     }
-#pragma GCC unroll 12
-    for (int m = 0; m < mr; m++) {
+    V done[9 * 3];                                      /* adding lanes up is no part of the loop: once in the code is enough */
+#pragma GCC unroll 9
+    for (int m = 0; m < mr; m++)
 #pragma GCC unroll 4
-        for (int n = 0; n < nr; n++) {
-            T *place = out + m * ldo + n * ldn;
-            const T sum = LNN_NAME(lnn_lanes)(acc[m][n]);
-            *place = add ? *place + sum : sum;
-        }
+        for (int n = 0; n < nr; n++) done[m * nr + n] = acc[m][n];
+#pragma GCC unroll 1
+    for (int i = 0; i < mr * nr; i++) {
+        T *place = out + i / nr * ldo + i % nr * ldn;
+        const T sum = LNN_NAME(lnn_lanes)(done[i]);
+        *place = add ? *place + sum : sum;
     }
 }
 
-/* The dot tile of mr (1..4) by nr (1..3) rows, or of up to 12 rows by one. */
+/* The dot tile of mr (1..4) by nr (1..3) rows, or of up to 9 rows by one. */
 static __attribute__((noinline)) void LNN_NAME(lnn_dots)(int mr, int nr, ptrdiff_t kn, const T *const *arow,
                                                          const T *const *brow, int add, T *out, ptrdiff_t ldo,
                                                          ptrdiff_t ldn)
@@ -236,7 +238,7 @@ static __attribute__((noinline)) void LNN_NAME(lnn_dots)(int mr, int nr, ptrdiff
         CASE(2, 1); CASE(2, 2); CASE(2, 3);
         CASE(3, 1); CASE(3, 2); CASE(3, 3);
         CASE(4, 1); CASE(4, 2); CASE(4, 3);
-        CASE(5, 1); CASE(6, 1); CASE(7, 1); CASE(8, 1); CASE(9, 1); CASE(10, 1); CASE(11, 1); CASE(12, 1);
+        CASE(5, 1); CASE(6, 1); CASE(7, 1); CASE(8, 1); CASE(9, 1);
     }
 #undef CASE
 }

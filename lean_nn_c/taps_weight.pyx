@@ -23,7 +23,7 @@ per thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread; SU
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from lean_nn_c._columns cimport MAX_TILE
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
@@ -32,7 +32,8 @@ from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, period, 
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, dots, lanes, whole_lines
 from lean_nn_c._types cimport real
-from lean_nn_c._winners cimport Winners, list_places, list_rows, set_winners, some_outputs
+from lean_nn_c._winners cimport Sorted, list_places, list_rows, move_rows, some_blocks, some_outputs
+from lean_nn_c._winners_plan cimport Winners, up
 from lean_nn_c.gemm cimport FEW, PANEL_BYTES, Ahead, Split, pack_rows, panels_size, split_work, strip_product
 from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, affordable
@@ -273,8 +274,8 @@ cdef void unit(const Geometry* g, const Planes* p, const int64_t* taps, const re
 
 cdef void channel(const Geometry* g, const Planes* p, const Planes* q, const int64_t* off, const real* x,
                   const real* y_bar, real* w_bar, int64_t c, real* scratch) noexcept nogil:
-    """w_bar[o, c] for the outputs o of channel c's group: all samples in order, twelve taps at a time."""
-    cdef const real* row[12]
+    """w_bar[o, c] for the outputs o of channel c's group: all samples in order, nine taps at a time."""
+    cdef const real* row[9]
     cdef const real* image
     cdef const real* cotangent
     cdef int64_t n, i, o, tap, length = 1, group = c // g.cg
@@ -292,8 +293,8 @@ cdef void channel(const Geometry* g, const Planes* p, const Planes* q, const int
             if not q.direct:
                 fill_channel(q, cotangent, scratch + p.channel)
                 cotangent = scratch + p.channel
-            for tap in range(0, g.taps, 12):
-                rows = <int>min(<int64_t>12, g.taps - tap)
+            for tap in range(0, g.taps, 9):
+                rows = <int>min(<int64_t>9, g.taps - tap)
                 for axis in range(rows):
                     row[axis] = image + off[tap + axis]
                 dots(rows, 1, length, row, &cotangent, n > 0, w_bar + (o * g.cg + c % g.cg) * g.taps + tap, 1, 0)
@@ -392,38 +393,85 @@ cdef int by_parts(const Geometry* g, const Planes* p, const real* x, const real*
 # --- y_bar zero but at the winners of a pooling (_winners.pxd) ---
 
 
-cdef bint winners_pay(const Geometry* g, int64_t windows) noexcept nogil:
-    """Whether looking winners up beats multiplying all outputs: a vector per kernel row against a value per tap and cell.
-
-    Measured with one to four channels, where networks begin, on one core and two: up to 2.8 times as fast as taps, and even
-    with them where both come to the same number.
-    """
-    cdef Winners s
-    return (g.cg <= 4 and windows > 0 and g.n * g.o * g.cells > 0 and set_winners(&s, g)
-            and <double>windows * s.rows * s.per_vector <= 1.2 * g.outs * g.cg * g.taps)
+cdef int64_t winners_lanes() noexcept nogil:
+    """Values in a vector of the level this is compiled for."""
+    return lanes(<const float*>NULL)
 
 
-cdef int winners_conv_weight(const Geometry* g, int64_t windows, const float* x, const float* y_bar, const int64_t* idx,
+cdef int winners_threads(const Geometry* g, int64_t windows, int64_t parts) noexcept nogil:
+    cdef double work = <double>g.n * g.o * windows * g.cg * g.taps
+    return <int>min(<int64_t>threads_for(<Py_ssize_t>min(work / 8, 1e18)), parts)
+
+
+cdef int winners_conv_weight(const Winners* s, const Geometry* g, int64_t windows, const float* x, const float* y_bar, const int64_t* idx,
                              float* w_bar) noexcept nogil:
-    cdef Winners s
-    cdef int threads = threads_for(<Py_ssize_t>min(<double>g.n * g.o * windows * g.cg * g.taps / 8, 1e18))
+    cdef int threads = winners_threads(g, windows, g.o)
     cdef int64_t i, size
     cdef char* memory
     cdef int64_t* off
     cdef int32_t* place
-    set_winners(&s, g)
-    threads = <int>min(<int64_t>threads, g.o)
-    size = whole_lines(g.cg * s.plane + (g.o + threads - 1) // threads * s.rows * s.per_vector)
+    size = whole_lines(s.blocks * s.plane + up(g.o, threads) * s.rows * s.width)
     memory = <char*>take_scratch((threads * size + SPARE_LINE) * sizeof(float) + s.rows * sizeof(int64_t)
                                  + g.outs * sizeof(int32_t))
     if memory == NULL:
         return NO_MEMORY
     off = <int64_t*>(aligned(<float*>memory) + threads * size)
     place = <int32_t*>(off + s.rows)
-    list_places(&s, g, place)
-    list_rows(&s, g, off)
+    list_places(s, g, place)
+    list_rows(s, g, off)
     for i in prange(threads, schedule="static", num_threads=threads):
-        some_outputs(&s, g, windows, place, off, x, y_bar, idx, w_bar, g.o * i // threads, g.o * (i + 1) // threads,
+        some_outputs(s, g, windows, place, off, x, y_bar, idx, w_bar, g.o * i // threads, g.o * (i + 1) // threads,
                      aligned(<float*>memory) + i * size)
+    give_scratch(memory)
+    return DONE
+
+
+cdef void blocks_of_part(const Winners* s, const Geometry* g, int64_t windows, const int32_t* place, const int64_t* off,
+                         const float* y_bar, const int64_t* idx, const float* rows, float* x_bar, int64_t part,
+                         int64_t shares, float* memory) noexcept nogil:
+    """The part-th of `shares` shares of the blocks of each sample and group."""
+    cdef Sorted by
+    cdef int64_t share = part % shares, group = part // shares % g.groups
+    by.g = memory + s.blocks * s.plane
+    by.at = <int32_t*>(by.g + s.outputs * windows)
+    by.start = by.at + s.outputs * windows
+    some_blocks(s, g, windows, place, off, y_bar, idx, rows + group * s.rows * g.og * s.width, x_bar,
+                part // shares // g.groups, group, s.blocks * share // shares, s.blocks * (share + 1) // shares, &by, memory)
+
+
+cdef int winners_conv_input(const Winners* s, const Geometry* g, int64_t windows, const float* y_bar, const int64_t* idx, const float* w,
+                            float* x_bar) noexcept nogil:
+    """Threads take samples and groups, or where these are few, blocks of them."""
+    cdef int threads
+    cdef int64_t i, size, shares = 1, weight
+    cdef char* memory
+    cdef int64_t* off
+    cdef int32_t* place
+    cdef float* rows
+    cdef float* own
+    cdef Queue queue
+    threads = winners_threads(g, windows, g.n * g.groups * s.blocks)
+    if g.n * g.groups < 2 * threads:
+        shares = s.blocks
+    size = whole_lines(s.blocks * s.plane + 2 * s.outputs * windows + g.outs + 2)
+    weight = whole_lines(g.o * s.rows * s.width)
+    memory = <char*>take_scratch((threads * size + weight + SPARE_LINE) * sizeof(float) + s.rows * sizeof(int64_t)
+                                 + g.outs * sizeof(int32_t))
+    if memory == NULL:
+        return NO_MEMORY
+    rows = aligned(<float*>memory)
+    own = rows + weight
+    off = <int64_t*>(own + threads * size)
+    place = <int32_t*>(off + s.rows)
+    list_places(s, g, place)
+    list_rows(s, g, off)
+    memset(rows, 0, weight * sizeof(float))
+    for i in range(g.o):
+        move_rows(s, g, rows + (i // g.og * s.rows * g.og + i % g.og) * s.width, g.og * s.width,
+                  <float*>w + i * g.cg * g.taps, False)
+    open_queue(&queue, g.n * g.groups * shares, threads)
+    for i in prange(g.n * g.groups * shares, schedule="dynamic", num_threads=threads):
+        blocks_of_part(s, g, windows, place, off, y_bar, idx, rows, x_bar, draw(&queue, omp_get_thread_num()), shares,
+                       own + omp_get_thread_num() * size)
     give_scratch(memory)
     return DONE

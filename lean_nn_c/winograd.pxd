@@ -5,10 +5,10 @@ from lean_nn_c._simd cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef int winograd_tile(const Geometry* g, bint transposed, int itemsize) noexcept nogil
-cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int itemsize, bint few,
-                        bint packed) noexcept nogil
+cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsize, bint few,
+                          bint packed) noexcept nogil
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil
-cdef bint winograd_weight_pays(const Geometry* g, int m, int itemsize) noexcept nogil
+cdef double winograd_weight_gain(const Geometry* g, int m, int itemsize) noexcept nogil
 cdef int winograd_conv(const Geometry* g, bint transposed, int m, const real* source, const real* w, const real* packed,
                        const real* b, const lnn_tail* tail, real* out) noexcept nogil
 cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const real* y_bar, real* w_bar) noexcept nogil

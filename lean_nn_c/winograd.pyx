@@ -349,8 +349,8 @@ cdef struct Costs:      # in terms of a sum by taps
     double stride       # of a term, where strides are more than 1
 
 
-cdef bint saves(const Plan* p, const Geometry* g, const Costs* c, double margin) noexcept nogil:
-    """Whether one group costs less than by taps, by the factor `margin`.
+cdef double faster(const Plan* p, const Geometry* g, const Costs* c) noexcept nogil:
+    """How many times as fast as by taps one group is.
 
     The costs were fitted to 4,000 timings, one thread, float: kernels of 2 to 9 cells, stride 1 and 2, dilation 1 and 2, 4 to
     128 channels, 1 to 16 samples of 7 x 7 to 39 x 39. Of those it takes, the ratio's mean is 1.25 to 1.35; its choices
@@ -363,12 +363,13 @@ cdef bint saves(const Plan* p, const Geometry* g, const Costs* c, double margin)
     cdef double cost = p.width * (p.work * c.product * pairs + <double>p.units * p.points * transforms) + c.filters * pairs
     cdef double taps = (terms * (1 + c.few / max(p.true_rows, <int64_t>4) + c.line / p.x.out_size + (c.stride if strided else 0))
                         + c.plane * g.n * p.true_channels * p.in_cells + 10 * <double>g.taps * g.cg * g.og)
-    return margin * cost < taps
+    return taps / cost
 
 
-cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int itemsize, bint few,
-                        bint packed) noexcept nogil:
-    """Whether, where it applies, it is faster than taps: the transforms must be few beside the products they save.
+cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsize, bint few,
+                          bint packed) noexcept nogil:
+    """How many times as fast as taps it is, at least 1; 0 where it is not: the transforms must be few beside the products
+    they save.
 
     `few`: whether it is faster than strips, which are somewhat ahead of taps. Of first layers with three channels 7 x 7
     with stride 2 and 11 x 11 with stride 4 are (1.3 and 1.8 times as fast as strips), 5 x 5 and 3 x 3 are not, and dilated
@@ -380,11 +381,13 @@ cdef bint winograd_pays(const Geometry* g, bint transposed, int m, int itemsize,
     """
     cdef Plan p
     cdef Costs c = [1.2, 12, 19, 0 if packed else 630, 3, 2.5, 0 if transposed else 20, 0.6 if transposed else 0]
-    if common(g):
-        return min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49
+    cdef double gain
     if m == 0 or g.taps < 3 or not planned(&p, g, transposed, m, LNN_BYTES // itemsize):
-        return False
-    return saves(&p, g, &c, 1.15 if few else 1.1) and not (few and p.x.subs > 1)
+        return 0
+    gain = faster(&p, g, &c)
+    if common(g):
+        return max(1.0, gain) if min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49 else 0
+    return gain if gain > (1.15 if few else 1.1) and not (few and p.x.subs > 1) else 0
 
 
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
@@ -397,8 +400,8 @@ cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
     return 4 if four.work + 6 * 36 < two.work + 6 * 16 else 2
 
 
-cdef bint winograd_weight_pays(const Geometry* g, int m, int itemsize) noexcept nogil:
-    """Whether, where it applies, conv_weight is faster so than by taps.
+cdef double winograd_weight_gain(const Geometry* g, int m, int itemsize) noexcept nogil:
+    """The same for conv_weight.
 
     3 x 3 kernels were measured in both types with 1 and 8 samples of 4 x 4 to 56 x 56 cells: with 8 channels on both
     sides it is 1.0 to 2.2 times as fast, with 64 1.4 to 2.9; with 3 or 4 on one side the two take turns. The way back from
@@ -406,13 +409,15 @@ cdef bint winograd_weight_pays(const Geometry* g, int m, int itemsize) noexcept 
     """
     cdef Plan p
     cdef Costs c = [1.44, 18, 9.4, 268, 13, 0.6, 10, 0.1]
-    if common(g):
-        return min(g.cg, g.og) >= 8 and g.n * g.outs >= 80
+    cdef double gain
     if m == 0 or g.taps < 3 or not planned(&p, g, False, m, LNN_BYTES // itemsize):
-        return False
+        return 0
     if p.points * p.channels > 8192:        # V of a block of tiles leaves the second-level cache
         c.image *= 1.5
-    return saves(&p, g, &c, 1.1)
+    gain = faster(&p, g, &c)
+    if common(g):
+        return max(1.0, gain) if min(g.cg, g.og) >= 8 and g.n * g.outs >= 80 else 0
+    return gain if gain > 1.1 else 0
 
 
 cdef int winograd_conv(const Geometry* g, bint transposed, int m, const real* source, const real* w, const real* packed,

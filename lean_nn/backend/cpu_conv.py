@@ -94,16 +94,14 @@ def conv_weight_step(x: Aval, y_bar: Aval, *, out: tuple[Aval], kernel: Ints, **
     return _planned("conv_weight", _is_wide(x), False, x.shape, out[0].shape, y_bar.shape, geometry)
 
 
-def winners_step(
-    x: Aval, g: Aval, *, out: tuple[Aval], spatial: Ints, kernel: Ints, stride: Ints, padding: Pairs, dilation: Ints, groups: int
-) -> Step | None:
-    """A step (x, g, idx, w_bar): conv_weight of g at the winners idx of a pooling over outputs of shape `spatial`, one in each
-    window, in float32; None where spreading g over them pays, or an algorithm was asked for.
+def winners_step(name: str, x: Aval, w: Aval, g: Aval, cells: Ints, **geometry: Any) -> Step | None:
+    """A step of conv_weight (x, g, idx, w_bar) or conv_input (g, idx, w, x_bar), g being at the winners idx of a pooling over
+    outputs of shape `cells`, one in each window, in float32; None where spreading g pays, or an algorithm was asked for.
     """
     if _is_wide(x) or _chosen() != "auto":
         return None
-    sizes = _sizes(x.shape, out[0].shape, (*g.shape[:2], *spatial), stride, padding, dilation, groups)
-    return kernels.winners(prod(g.shape[2:]), *sizes)
+    sizes = _sizes(x.shape, w.shape, (*g.shape[:2], *cells), **geometry)
+    return kernels.winners(name, prod(g.shape[2:]), *sizes)
 
 
 def _planned(name: str, wide: bool, bias: bool, x: Ints, w: Ints, y: Ints, geometry: dict[str, Any]) -> Step | None:

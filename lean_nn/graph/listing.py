@@ -22,6 +22,8 @@ def flops(node: Node, avals: list[Aval]) -> int:
         return 2 * out * prod(shapes[1][1:])
     if name == "conv_input":
         return 2 * prod(shapes[0]) * prod(shapes[1][1:])
+    if name == "conv_input_at":
+        return 2 * prod(shapes[0]) * prod(shapes[2][1:])
     if name in ("conv_weight", "conv_weight_at"):
         return 2 * prod(shapes[1]) * prod(avals[node.outputs[0]].shape[1:])
     if name == "matmul":
