@@ -29,4 +29,5 @@ def standard_step(
     tangents: bool = False,
     S: int = 0,
     W: int = 0,
+    relu: bool = False,
 ) -> Step: ...

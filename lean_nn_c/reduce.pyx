@@ -17,7 +17,7 @@ from lean_nn_c._lines cimport (
     lnn_row_sum_f32, lnn_row_sum_f64, lnn_row_sums_f32, lnn_row_sums_f64, lnn_soft_run, lnn_soft_task_f32,
     lnn_soft_task_f64, lnn_soft_tasks,
 )
-from lean_nn_c._standard cimport StandardPlan, lnn_standard_plan, pick, standard_f32, standard_f64
+from lean_nn_c._standard cimport LNN_ROLES, StandardPlan, lnn_standard_plan, pick, standard_f32, standard_f64
 from lean_nn_c._types cimport real
 from lean_nn_c.index import blame
 from lean_nn_c.step cimport STEP_BAD_INDEX, STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
@@ -399,18 +399,18 @@ def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t in
 
 
 ROLES = ("x", "t", "mean", "rstd", "w", "b", "g_mean", "g_rstd", "y", "first", "second", "v", "w_dot", "b_dot", "y_dot",
-         "first_dot", "second_dot")
+         "first_dot", "second_dot", "other", "gate", "kept")
 
 
 def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double eps=0,
-                  bint tangents=False, Py_ssize_t S=0, Py_ssize_t W=0):
+                  bint tangents=False, Py_ssize_t S=0, Py_ssize_t W=0, bint relu=False):
     """Standardisation of (A, G, B) per g, or its slope where there is a `t`; `roles` name the arrays, outputs last.
 
     Without `t`: y = w·(x − mean)·rstd + b, first = mean, second = rstd = 1/√(variance + eps); w and b may be missing.
     With it: y = w·rstd·(t − m(t) − z·m(z·t)) + (g_mean − g_rstd·rstd²·z)/n, z = (x − mean)·rstd, or x without `mean`; w, g_mean
     and g_rstd may be missing. `first` and `second`, if wanted: Σ t and Σ t·z per group, or with `tangents` m(t) and
     −rstd²·m(z·t). Without `t`, but with a `v`: the tangents of the three results as well, where x moves by v, and w and b
-    by w_dot and b_dot, if these are there.
+    by w_dot and b_dot, if these are there. Where groups are rows: `relu`, `other`, `gate`, `kept`, given statistics (standard.h).
 
     Where W is not 0, A is 1, and w and b are not per group: element e of the array has the (e div S mod W)-th of W numbers. With
     `t` and without `tangents` it is then w·t that stands for t in y, and `first` and `second` are sums per such number.
@@ -421,18 +421,21 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
     extents(A, G, B)
     if set(roles) - set(ROLES) or len(set(roles)) != len(roles) or "x" not in roles or "y" not in roles:
         raise ValueError(f"{name}: different roles among {ROLES}, x and y at least; got {roles}")
-    if ("rstd" not in roles) if slope else not {"first", "second"} <= set(roles):
-        raise ValueError(f"{name}: a slope has rstd, and the map itself first and second; got {roles}")
+    if ("rstd" not in roles) if slope else not ({"first", "second"} <= set(roles) or {"mean", "rstd"} <= set(roles)):
+        raise ValueError(f"{name}: a slope has rstd, and the map itself first and second, or mean and rstd; got {roles}")
+    more = {"other", "gate", "kept"}.intersection(roles) or relu or (not slope and "mean" in roles)
+    gated = not slope or relu and {"mean", "w"} <= set(roles) and ("gate" in roles or {"b", "other"}.intersection(roles) == {"b"})
+    if more and (W or B == 1 or tangents or "v" in roles or not gated):
+        raise ValueError(f"{name}: more than the map where groups are rows; in a slope a gate; got {(A, G, B)}, {roles}")
     if W and (A != 1 or S < 1 or B % S or W % max(B // S, 1) or G * B % (W * S) or "w" not in roles or ("b" in roles) == slope
               or (slope and ("mean" not in roles or "first" not in roles or "second" not in roles))):
         raise ValueError(f"{name}: features divide groups, and groups samples; got {(A, G, B)}, {W} features of {S}, {roles}")
-    p.job.A, p.job.G, p.job.B, p.job.eps, p.job.tangents, p.job.S, p.job.W = A, G, B, eps, tangents, S, W
+    p.job.A, p.job.G, p.job.B, p.job.eps, p.job.tangents, p.job.S, p.job.W, p.job.relu = A, G, B, eps, tangents, S, W, relu
     p.empty = 0 if slope and not tangents else NAN
-    number = {role: i for i, role in enumerate(roles)}
-    (p.x, p.t, p.mean, p.rstd, p.w, p.b, p.g_mean, p.g_rstd, p.y, p.first, p.second, p.v, p.w_dot, p.b_dot,
-     p.y_dot, p.first_dot, p.second_dot) = [number.get(role, -1) for role in ROLES]
+    for i in range(LNN_ROLES):
+        p.number[i] = roles.index(ROLES[i]) if ROLES[i] in roles else -1
     p.job.t = <const void*>roles if slope else NULL     # only looked at for whether there is one
-    sizes = {role: item * (A * G * B if role in ("x", "t", "y", "v", "y_dot") else G) for role in roles}
+    sizes = {role: item * (A * G * B if role in ("x", "t", "y", "v", "y_dot", "other", "gate", "kept") else G) for role in roles}
     if W:
         sizes.update(dict.fromkeys(["w", "b", "w_dot", "b_dot"] + (["first", "second"] if slope and not tangents else []), item * W))
     scratch = A * G * B > 0 and lnn_standard_plan(&p.job, item) > 0

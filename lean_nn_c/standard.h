@@ -10,6 +10,10 @@
  * p·t + q + s·(x − μ) with p, q and s constant over the group: one pass for Σ t and Σ t·(x − μ), one for the result, which finds
  * its group still in the cache. Where z itself is at hand it takes the place of x, with μ = 0.
  *
+ * Where groups are rows (way UNITS, no W) more may run in the same passes. Forward: `other` is added to y, and with `relu` what is
+ * not positive becomes 0; given mean and rstd, nothing is summed. Slope: `other` is added to t, and with `relu` it is 0 where `gate`
+ * is not positive, or without a gate where y = w·z + b is not; that t is at `kept` afterwards (else in y, on the way).
+ *
  * Statistics take one pass: a piece of up to PIECE elements, which stays in the first cache, gets its mean and then its
  * squares around that; pieces are merged in double by (n₁, μ₁, S₁) + (n₂, μ₂, S₂) = (n, μ₁ + δ·n₂/n, S₁ + S₂ + δ²·n₁·n₂/n),
  * δ = μ₂ − μ₁. No cancellation: every term is a square.
@@ -33,15 +37,24 @@ enum { LNN_PIECE = 512, LNN_SIDE = 128, LNN_STRIP = 1024, LNN_STRIP_ROWS = 32, L
 typedef struct {
     ptrdiff_t A, G, B;
     double eps;
-    const void *x, *t, *mean, *rstd, *w, *b, *g_mean, *g_rstd; /* may be NULL: mean (z is given), w, b, g_mean, g_rstd */
-    void *y, *first, *second;   /* forward: mean and rstd; slope: Σ t and Σ t·z, or the tangents of mean and rstd, or NULL */
-    int tangents;               /* which of the two */
+    int tangents;               /* which pair `first` and `second` of a slope are */
+    int relu;
     ptrdiff_t S, W;             /* W > 0 (then A is 1): w and b have W numbers, element e of the array the (e / S mod W)-th */
     ptrdiff_t rows, blocks;     /* what a task takes of A, or of the samples of W·S elements, where partial results wait in scratch */
     void *scratch;
-    const void *v, *w_dot, *b_dot; /* forward: the tangents of x, or NULL, and of w and b, or NULL; then those of the results: */
+    /* arrays or NULL, in the order of ROLES (reduce.pyx); without a mean z is given in place of x */
+    const void *x, *t, *mean, *rstd, *w, *b, *g_mean, *g_rstd;
+    void *y, *first, *second;   /* forward: mean and rstd; slope: Σ t and Σ t·z, or the tangents of mean and rstd */
+    const void *v, *w_dot, *b_dot; /* forward: the tangents of x, w and b; then those of the results: */
     void *y_dot, *first_dot, *second_dot;
+    const void *other, *gate;
+    void *kept;
 } lnn_standard;
+
+enum { LNN_ROLES = 20 };
+static inline void lnn_standard_set(lnn_standard *job, int role, void *array) {
+    memcpy((char *)job + offsetof(lnn_standard, x) + (size_t)role * sizeof array, &array, sizeof array);
+}
 
 typedef void (*lnn_standard_run)(const lnn_standard *job, int phase, ptrdiff_t task);
 /* the job of the tangents, for which the forward one has the results ready; without factors z itself is at hand */

@@ -7,6 +7,7 @@
 #define VECTORS (128 / LNN_BYTES)
 
 #define PART LNN_NAME(lnn_part)
+#define INTS LNN_NAME(lnn_ints)
 #define TURN (128 / LNN_SIZE) /* values that all lanes together take at a time */
 
 /* the lanes of `acc` added as a tree */
@@ -282,10 +283,9 @@ static void LNN_NAME(lnn_join_features)(const lnn_standard *job, ptrdiff_t first
     }
 }
 
-static void LNN_NAME(lnn_standardize)(const lnn_standard *job, ptrdiff_t unit) {
-    const ptrdiff_t first = unit * lnn_standard_side(job->B), B = job->B;
-    const int groups = lnn_standard_groups(job, first);
-    const T *x = (const T *)job->x + first * B, *w = (const T *)job->w, *b = (const T *)job->b;
+/* mean and rstd of the groups of a unit */
+static void LNN_NAME(lnn_std_statistics)(const lnn_standard *job, ptrdiff_t first, int groups) {
+    const T *x = (const T *)job->x + first * job->B;
     double count[LNN_SIDE] = {0}, mean[LNN_SIDE] = {0}, spread[LNN_SIDE] = {0};
     EACH_PIECE(
         const double size = (double)(rows * n), own = LNN_NAME(lnn_std_piece)(x + at, rows, n, pitch, 0, 0) / size;
@@ -297,11 +297,27 @@ static void LNN_NAME(lnn_standardize)(const lnn_standard *job, ptrdiff_t unit) {
         ((T *)job->first)[first + k] = (T)mean[k];
         ((T *)job->second)[first + k] = (T)(1 / sqrt(spread[k] / count[k] + job->eps));
     }
-    for (ptrdiff_t a = 0; a < job->A; a++)
+}
+
+/* v where `by` is positive or NaN, elsewhere 0 */
+LNN_INLINE V LNN_NAME(lnn_std_pass)(V v, V by) { return (V)((INTS)v & ~(INTS)(by <= 0)); }
+
+#define STANDARD(L) ((L(xa) - centre) * scale + shift)
+#define JOINED(L) (STANDARD(L) + L(oa))
+#define RELU(L) LNN_NAME(lnn_std_pass)(STANDARD(L), STANDARD(L))
+#define ACTIVE(L) LNN_NAME(lnn_std_pass)(JOINED(L), JOINED(L))
+
+static void LNN_NAME(lnn_standardize)(const lnn_standard *job, ptrdiff_t unit) {
+    const ptrdiff_t first = unit * lnn_standard_side(job->B), B = job->B, pitch = job->G * B;
+    const int groups = lnn_standard_groups(job, first);
+    const T *x = (const T *)job->x + first * B, *w = (const T *)job->w, *b = (const T *)job->b;
+    const T *mean = (const T *)(job->mean ? job->mean : job->first) + first, *rstd = (const T *)(job->mean ? job->rstd : job->second) + first;
+    if (!job->mean) LNN_NAME(lnn_std_statistics)(job, first, groups);
+    for (ptrdiff_t a = job->A - 1; a >= 0; a--) /* what was read last is still near */
         for (int k = 0; k < groups; k++) {
             const ptrdiff_t at = a * pitch + k * B;
-            const T centre = ((T *)job->first)[first + k], r = ((T *)job->second)[first + k];
-            const T *xa = x + at;
+            const T centre = mean[k], r = rstd[k];
+            const T *xa = x + at, *oa = (const T *)job->other + (job->other ? first * B + at : 0);
             T *ya = (T *)job->y + first * B + at;
             if (job->W) {
                 const ptrdiff_t feature = (first + k) * (B / job->S) % job->W;
@@ -309,9 +325,28 @@ static void LNN_NAME(lnn_standardize)(const lnn_standard *job, ptrdiff_t unit) {
                 continue;
             }
             const T scale = w ? w[first + k] * r : r, shift = b ? b[first + k] : 0;
-#define STANDARD(L) ((L(xa) - centre) * scale + shift)
-            LNN_OVER(B, ya, STANDARD)
+            if (job->relu && oa) LNN_OVER(B, ya, ACTIVE)
+            else if (job->relu) LNN_OVER(B, ya, RELU)
+            else if (oa) LNN_OVER(B, ya, JOINED)
+            else LNN_OVER(B, ya, STANDARD)
         }
+}
+
+/* t as the slope takes it, for `rows` rows of n of group g from `at` on */
+static LNN_APART void LNN_NAME(lnn_std_gate)(const lnn_standard *job, T *kept, ptrdiff_t g, ptrdiff_t at, ptrdiff_t rows, ptrdiff_t n) {
+    const T centre = ((const T *)job->mean)[g], scale = ((const T *)job->w)[g] * ((const T *)job->rstd)[g];
+    const T shift = job->gate ? 0 : ((const T *)job->b)[g];
+    for (; rows > 0; rows--, at += job->G * job->B) {
+        const T *ta = (const T *)job->t + at, *xa = (const T *)job->x + at;
+        const T *ga = (const T *)job->gate + (job->gate ? at : 0), *oa = (const T *)job->other + (job->other ? at : 0);
+        T *ka = kept + at;
+#define GATED(L) LNN_NAME(lnn_std_pass)(L(ta), L(ga))
+#define SUM_GATED(L) LNN_NAME(lnn_std_pass)(L(ta) + L(oa), L(ga))
+#define BY_OWN(L) LNN_NAME(lnn_std_pass)(L(ta), STANDARD(L))
+        if (ga && oa) LNN_OVER(n, ka, SUM_GATED)
+        else if (ga) LNN_OVER(n, ka, GATED)
+        else LNN_OVER(n, ka, BY_OWN)
+    }
 }
 
 /* What tangents of w and b, a factor and a term of their own, add to a line of group g: after the line is stored, for the sum of
@@ -333,15 +368,18 @@ static LNN_APART void LNN_NAME(lnn_std_affine)(const lnn_standard *job, ptrdiff_
 static void LNN_NAME(lnn_slope)(const lnn_standard *job, ptrdiff_t unit) {
     const ptrdiff_t first = unit * lnn_standard_side(job->B), B = job->B;
     const int groups = lnn_standard_groups(job, first);
-    const T *t = (const T *)job->t + first * B, *x = (const T *)job->x + first * B;
+    T *kept = (T *)(job->kept ? job->kept : job->y);
+    const T *t = (job->relu ? kept : (const T *)job->t) + first * B, *x = (const T *)job->x + first * B;
     T mean[LNN_SIDE] = {0}, number[LNN_SIDE][3];
     double sums[LNN_SIDE][2] = {{0}};
     for (int k = 0; k < groups && job->mean; k++) mean[k] = ((const T *)job->mean)[first + k];
-    EACH_PIECE(LNN_NAME(lnn_std_pair)(t + at, x + at, NULL, rows, n, pitch, mean[k], sums[k]);)
+    EACH_PIECE(
+        if (job->relu) LNN_NAME(lnn_std_gate)(job, kept, first + k, first * B + at, rows, n);
+        LNN_NAME(lnn_std_pair)(t + at, x + at, NULL, rows, n, pitch, mean[k], sums[k]);)
     lnn_standard own = *job;
     if (job->W) own.w = NULL;
     for (int k = 0; k < groups; k++) LNN_NAME(lnn_std_numbers)(&own, first + k, sums[k], number[k]);
-    for (ptrdiff_t a = 0; a < job->A; a++)
+    for (ptrdiff_t a = job->A - 1; a >= 0; a--) /* what was read last is still near */
         for (int k = 0; k < groups; k++) {
             const ptrdiff_t at = a * pitch + k * B;
             const T p = number[k][0], q = number[k][1], s = number[k][2], centre = mean[k];
@@ -386,7 +424,14 @@ static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrd
 #undef READ
 #undef SLOPED
 #undef SCALED
+#undef INTS
 #undef STANDARD
+#undef JOINED
+#undef RELU
+#undef ACTIVE
+#undef GATED
+#undef SUM_GATED
+#undef BY_OWN
 #undef SLOPE
 #undef BY_W
 #undef BY_B

@@ -133,7 +133,13 @@ def features(shape: Shape, axes: Shape, own: Shape) -> tuple[int, int] | None:
     return (S, W) if whole or prod(shape) == 0 else None
 
 
-def standard(name: str, reads: str, writes: str, tangents: bool = False) -> Make:
+def rows_with_one_factor(x: Aval, w: Aval, axes: Shape) -> bool:
+    """Whether more than standardising may run in its passes (`reduce.standard_step`): batch norm of images."""
+    sizes = groups(x.shape, axes)
+    return sizes is not None and sizes[2] > 1 and features(x.shape, axes, w.shape) == (0, 0)
+
+
+def standard(name: str, reads: str, writes: str, tangents: bool = False, relu: bool = False) -> Make:
     """Of a primitive of this family; `reads` and `writes` are its arrays' roles (`reduce.standard_step`)."""
     roles, outputs = (*reads.split(), *writes.split()), len(writes.split())
     factor = roles.index("w") if "w" in roles else None
@@ -144,6 +150,6 @@ def standard(name: str, reads: str, writes: str, tangents: bool = False) -> Make
         by = (0, 0) if factor is None else features(x.shape, axes, avals[factor].shape)
         if sizes is None or by is None:
             raise ValueError(f"{name}: the kept axes are adjacent; got axes {axes} of shape {x.shape}; transpose it first")
-        return reduce.standard_step(name, x.dtype == FLOAT64, roles, outputs, *sizes, eps, tangents, *by)
+        return reduce.standard_step(name, x.dtype == FLOAT64, roles, outputs, *sizes, eps, tangents, *by, relu)
 
     return step

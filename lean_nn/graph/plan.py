@@ -7,7 +7,7 @@ same place, perhaps at an offset.
 **Life.** Nodes run in order, so a value is needed from the node that makes it to the last that reads it, through any of
 its looks. Two values whose lives do not overlap may share memory. Three things make lives shorter than they seem:
 
-* in place: an elementwise node may write over an argument of its own shape that dies there;
+* in place: an elementwise node may write over an argument of its own shape that dies there, and so may those in `OVER`;
 * concat: where the parts lie one after the other in the result, they are computed there, and nothing is copied;
 * update: the new value of a parameter is written over the old one as soon as nobody needs that any more, but not before
   the last node that may refuse what it is given: a call that fails leaves the caller's arrays as they were.
@@ -28,6 +28,14 @@ from typing import NamedTuple
 from lean_nn.graph.ir import Graph, Node
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+# (arguments, output): element by element, or group by group, the output is written after these arguments were read there
+OVER: dict[str, tuple[tuple[int, ...], int]] = {
+    "normalize": ((0,), 0),
+    "normalize_layer": ((0, 3), 0),
+    "normalize_transpose": ((0,), 0),
+    "normalize_transpose_layer": ((0, 7), 0),
+    "normalize_transpose_kept": ((0, 7), 3),
+}
 
 
 class Place(NamedTuple):
@@ -190,22 +198,27 @@ class _Planner:
         return own and root.death <= index and root.birth >= 0
 
     def _write_in_place(self) -> None:
-        """An elementwise node writes over an argument that dies there."""
+        """A node writes over an argument that dies there, if it may."""
         for i, node in enumerate(self.graph.nodes):
-            if i in self.skipped or node.prim.pointwise is None or len(node.outputs) != 1:
+            inputs, output = _overwritable(node)
+            if i in self.skipped or not inputs:
                 continue
-            number, _ = self.look[node.outputs[0]]
+            number, _ = self.look[node.outputs[output]]
             out = self.roots[number]
             if out.place is not None or out.inside is not None or out.nbytes == 0 or out.birth < i:
                 continue
-            for value in node.inputs:
+            for value in inputs:
                 old, offset = self.look[value]
                 root = self.roots[old]
                 dies = root.death == i and root.place is None and root.inside is None and offset == 0
-                if dies and root.nbytes == out.nbytes and self._may_overwrite(i, old):
+                if dies and root.nbytes == out.nbytes and (self._may_overwrite(i, old) or self._read_once(node, old)):
                     root.death = out.death
                     out.inside = (old, 0)
                     break
+
+    def _read_once(self, node: Node, number: int) -> bool:
+        """Whether one argument only of a node in `OVER` is in root `number`."""
+        return node.prim.name in OVER and sum(self.look[value][0] == number for value in node.inputs) == 1
 
     # --- offsets ---
 
@@ -264,6 +277,14 @@ class _Arena:
             offset, before = self.free.pop(i - 1)
             size, i = size + before, i - 1
         self.free.insert(i, (offset, size))
+
+
+def _overwritable(node: Node) -> tuple[tuple[int, ...], int]:
+    """Values that a node may write over, and the output that it may write there."""
+    if node.prim.pointwise is not None and len(node.outputs) == 1:
+        return node.inputs, 0
+    places, output = OVER.get(node.prim.name, ((), 0))
+    return tuple(node.inputs[k] for k in places if k < len(node.inputs)), output
 
 
 def _view_offset(graph: Graph, node: Node) -> int | None:

@@ -11,6 +11,8 @@ pass               what it does                                                 
 ``gates``          a relu's gradient behind max pooling is taken on the pooled side            yes
 ``winners``        sums over a gradient that max pooling spreads are taken over its winners     within a bound
 ``affine``         batch norm (or any scale and shift per channel) into the convolution before  within a bound
+``norms``          a residual, a relu or a gate beside batch norm run in its own passes over memory  yes
+``recompute``      relu(batch norm) is made again for its gradients, where it would have left the cache  yes
 ``tails``          a sum and an activation after a convolution or product run inside it        yes
 ``chains``         elementwise operations on one shape run as one loop                         yes
 ``prepack``        constant weights are packed for products, transformed for Winograd's         within a bound
@@ -28,6 +30,7 @@ from lean_nn.graph.passes.affine import fold_affine
 from lean_nn.graph.passes.chains import fuse_chains
 from lean_nn.graph.passes.gates import gate_before_scatter
 from lean_nn.graph.passes.layers import fuse_tails
+from lean_nn.graph.passes.norms import join_norms, recompute
 from lean_nn.graph.passes.prepack import prepack
 from lean_nn.graph.passes.simplify import common_subexpressions, drop_dead, fold_constants
 from lean_nn.graph.passes.winners import sum_over_winners
@@ -40,11 +43,13 @@ PASSES: dict[str, Pass] = {
     "gates": gate_before_scatter,
     "winners": sum_over_winners,
     "affine": fold_affine,
+    "norms": join_norms,
+    "recompute": recompute,
     "tails": fuse_tails,
     "chains": fuse_chains,
     "prepack": prepack,
 }
-EXACT = ("constants", "common", "dead", "gates", "tails", "chains")
+EXACT = ("constants", "common", "dead", "gates", "norms", "recompute", "tails", "chains")
 
 
 def check_names(names: Iterable[str]) -> set[str]:
