@@ -15,11 +15,15 @@ cdef extern from "standard.h" nogil:
         int tangents, relu
         Py_ssize_t S, W
         void* scratch
+        const void* x
         const void* t
+        const void* v
         void* first
         void* second
         void* first_dot
         void* second_dot
+        double left
+        int alone
     ctypedef void (*lnn_standard_run)(const lnn_standard*, int, Py_ssize_t) noexcept nogil
     void lnn_standard_set(lnn_standard*, int, void*)
     size_t lnn_standard_plan(lnn_standard*, size_t)
@@ -30,6 +34,10 @@ cdef extern from "standard.h" nogil:
 
 cdef inline void* pick(char** at, int number) noexcept nogil:
     return at[number] if number >= 0 else NULL
+
+
+cdef inline char* further(char* at, Py_ssize_t bytes) noexcept nogil:
+    return NULL if at == NULL else at + bytes
 
 
 cdef inline void run_tasks(lnn_standard_run f, const lnn_standard* job, int phase, Py_ssize_t tasks, int threads) noexcept nogil:
@@ -44,6 +52,7 @@ cdef inline void run_tasks(lnn_standard_run f, const lnn_standard* job, int phas
 
 cdef struct StandardPlan:
     lnn_standard job
+    Py_ssize_t outer            # jobs one after another, each on its part of the arrays
     double empty                # what `first` and `second` are where a group has no element
     int number[LNN_ROLES]       # where the array of each role stands among the step's; −1 where there is none
 
@@ -61,17 +70,18 @@ cdef inline int run_standard(const void* plan, char** at, real unused) noexcept 
     cdef lnn_standard_run f
     cdef size_t scratch
     cdef Py_ssize_t numbers
-    cdef int role, phase = 0, threads = threads_for(job.A * job.G * job.B * 4)
+    cdef Py_ssize_t o, item = sizeof(real)
+    cdef int role, phase, threads = threads_for(job.A * job.G * job.B * 4)
     for role in range(LNN_ROLES):
         lnn_standard_set(&job, role, pick(at, p.number[role]))
     if job.A * job.G * job.B == 0:
-        numbers = job.W if job.W and job.t != NULL and not job.tangents else job.G
+        numbers = p.outer * job.G if job.alone else job.W if job.W and job.t != NULL and not job.tangents else job.G
         fill_empty(job.first, numbers, p.empty, unused)
         fill_empty(job.second, numbers, p.empty, unused)
         fill_empty(job.first_dot, numbers, p.empty, unused)
         fill_empty(job.second_dot, numbers, p.empty, unused)
         return STEP_DONE
-    scratch = lnn_standard_plan(&job, sizeof(real))
+    scratch = lnn_standard_plan(&job, sizeof(real)) + (job.G * item if job.alone else 0)
     if scratch:
         job.scratch = take_scratch(scratch)
         if job.scratch == NULL:
@@ -80,9 +90,18 @@ cdef inline int run_standard(const void* plan, char** at, real unused) noexcept 
         f = lnn_standard_task_f32
     else:
         f = lnn_standard_task_f64
-    while lnn_standard_tasks(&job, phase):
-        run_tasks(f, &job, phase, lnn_standard_tasks(&job, phase), threads)
-        phase += 1
+    if job.alone:       # the means are nobody's result
+        job.first = <char*>job.scratch + scratch - job.G * item
+    for o in range(p.outer):
+        phase = 0
+        while lnn_standard_tasks(&job, phase):
+            run_tasks(f, &job, phase, lnn_standard_tasks(&job, phase), threads)
+            phase += 1
+        if p.outer > 1:
+            job.x = further(<char*>job.x, job.A * job.G * job.B * item)
+            job.v = further(<char*>job.v, job.A * job.G * job.B * item)
+            job.second = further(<char*>job.second, job.G * item)
+            job.second_dot = further(<char*>job.second_dot, job.G * item)
     if scratch:
         give_scratch(job.scratch)
     return STEP_DONE

@@ -431,6 +431,7 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
               or (slope and ("mean" not in roles or "first" not in roles or "second" not in roles))):
         raise ValueError(f"{name}: features divide groups, and groups samples; got {(A, G, B)}, {W} features of {S}, {roles}")
     p.job.A, p.job.G, p.job.B, p.job.eps, p.job.tangents, p.job.S, p.job.W, p.job.relu = A, G, B, eps, tangents, S, W, relu
+    p.job.left, p.job.alone, p.outer = 0, False, 1
     p.empty = 0 if slope and not tangents else NAN
     for i in range(LNN_ROLES):
         p.number[i] = roles.index(ROLES[i]) if ROLES[i] in roles else -1
@@ -441,3 +442,20 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
     scratch = A * G * B > 0 and lnn_standard_plan(&p.job, item) > 0
     return make_step(name, standard_f64 if wide else standard_f32, &p, sizeof(p), tuple([sizes[role] for role in roles]), outputs,
                      None, scratch)
+
+
+def variance_step(str name, bint wide, str roles, Py_ssize_t outer, Py_ssize_t A, Py_ssize_t G, Py_ssize_t B, double left):
+    """Σ (x − mean)² / left of (outer, A, G, B) per outer and g, and how it moves where x moves by t.
+
+    `roles` are the arrays in their order: x, t, y for the variance, d for its tangent.
+    """
+    cdef StandardPlan p
+    cdef int item = 8 if wide else 4
+    extents(outer * A, G, B)
+    p.job.A, p.job.G, p.job.B, p.job.eps, p.job.tangents, p.job.S, p.job.W, p.job.relu = A, G, B, 0, False, 0, 0, False
+    p.job.t = p.job.scratch = NULL
+    p.job.left, p.job.alone, p.outer, p.empty = left, True, outer, NAN
+    for i in range(LNN_ROLES):
+        p.number[i] = roles.find({"x": "x", "v": "t", "second": "y", "second_dot": "d"}.get(ROLES[i], " "))
+    sizes = tuple([item * outer * G * (A * B if role in "xt" else 1) for role in roles])
+    return make_step(name, standard_f64 if wide else standard_f32, &p, sizeof(p), sizes, ("y" in roles) + ("d" in roles), None, sizes[0] > 0)

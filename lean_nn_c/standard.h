@@ -18,6 +18,9 @@
  * squares around that; pieces are merged in double by (n₁, μ₁, S₁) + (n₂, μ₂, S₂) = (n, μ₁ + δ·n₂/n, S₁ + S₂ + δ²·n₁·n₂/n),
  * δ = μ₂ − μ₁. No cancellation: every term is a square.
  *
+ * Variances alone take the statistics' pass, with the means of pieces corrected by Σ (x − μ), and their tangents 2·Σ t·(x − μ)/left that of the slope's sums. As μ is rounded, its
+ * error would meet Σ t; so they are Σ t·(x − μ) − m(t)·Σ (x − μ), which is the same whatever stands for μ.
+ *
  * Sums of a piece run in fixed lanes (128 bytes of them, whatever the vector width), added as a tree. A unit of work is up
  * to LNN_SIDE neighbouring groups, about a piece wide (B = 1: columns, added side by side); it is fixed by the shape, so the
  * bits do not depend on threads. Where a group is shared by several tasks (columns of many rows, factors that vary inside a
@@ -42,6 +45,8 @@ typedef struct {
     ptrdiff_t S, W;             /* W > 0 (then A is 1): w and b have W numbers, element e of the array the (e / S mod W)-th */
     ptrdiff_t rows, blocks;     /* what a task takes of A, or of the samples of W·S elements, where partial results wait in scratch */
     void *scratch;
+    double left;                /* of variances alone: second, unless it is NULL, = Σ (x − μ)²/left, where there is a v its tangent, no y */
+    int alone;
     /* arrays or NULL, in the order of ROLES (reduce.pyx); without a mean z is given in place of x */
     const void *x, *t, *mean, *rstd, *w, *b, *g_mean, *g_rstd;
     void *y, *first, *second;   /* forward: mean and rstd; slope: Σ t and Σ t·z, or the tangents of mean and rstd */
@@ -61,7 +66,8 @@ typedef void (*lnn_standard_run)(const lnn_standard *job, int phase, ptrdiff_t t
 static inline lnn_standard lnn_standard_dual(const lnn_standard *job) {
     lnn_standard own = *job;
     own.t = job->v, own.rstd = job->second, own.tangents = 1, own.b = own.v = NULL;
-    own.x = job->w ? job->x : job->y, own.mean = job->w ? job->first : NULL;
+    if (job->y) own.x = job->w ? job->x : job->y;
+    own.mean = job->w || !job->y ? job->first : NULL;
     own.y = job->y_dot, own.first = job->first_dot, own.second = job->second_dot;
     return own;
 }
@@ -91,7 +97,7 @@ static inline size_t lnn_standard_plan(lnn_standard *job, size_t item) {
     else if (131072 / job->W < most) most = 131072 / job->W > 4 ? 131072 / job->W : 4;
     job->rows = ((rows + most - 1) / most + unit - 1) / unit * unit;
     job->blocks = (rows + job->rows - 1) / job->rows;
-    return 2 * (size_t)job->blocks * (way == LNN_STRIPS ? (size_t)job->G * 8 : (size_t)job->W * (8 + item));
+    return (size_t)job->blocks * (way == LNN_STRIPS ? (size_t)job->G * 24 : 2 * (size_t)job->W * (8 + item));
 }
 
 /* how many tasks a phase has; 0 when all is done */

@@ -30,8 +30,8 @@ LNN_INLINE double LNN_NAME(lnn_std_lanes)(V acc[VECTORS]) {
     }
 #define READ(p) (whole ? (V)*(const VU *)(p) : PART(p, left))
 
-/* Σ x, or Σ (x − centre)², of `rows` rows of n */
-LNN_INLINE double LNN_NAME(lnn_std_piece)(const T *x, ptrdiff_t rows, ptrdiff_t n, ptrdiff_t pitch, const T centre, const int squares) {
+/* Σ (x − centre)ᵖ, p = 1 or 2, of `rows` rows of n; centre is 0 where `plain` */
+LNN_INLINE double LNN_NAME(lnn_std_piece)(const T *x, ptrdiff_t rows, ptrdiff_t n, ptrdiff_t pitch, const T centre, const int power, const int plain) {
     V acc[VECTORS];
 #pragma GCC unroll 8
     for (int k = 0; k < VECTORS; k++) acc[k] = (V){0};
@@ -41,17 +41,20 @@ LNN_INLINE double LNN_NAME(lnn_std_piece)(const T *x, ptrdiff_t rows, ptrdiff_t 
 #pragma GCC unroll 8
             for (int k = 0; k < VECTORS; k++) {
                 V v = *(const VU *)(x + i + k * WIDTH);
-                if (squares) { v -= centre; acc[k] += v * v; }
-                else acc[k] += v;
+                if (!plain) v -= centre;
+                acc[k] += power == 2 ? v * v : v;
             }
         }
         REST(V v = READ(x + at);
-             if (squares) {
-                 v -= whole ? centre - (V){0} : LNN_NAME(lnn_first)(centre, left);
-                 acc[k] += v * v;
-             } else acc[k] += v;)
+             if (!plain) v -= whole ? centre - (V){0} : LNN_NAME(lnn_first)(centre, left);
+             acc[k] += power == 2 ? v * v : v;)
     }
     return LNN_NAME(lnn_std_lanes)(acc);
+}
+
+/* Σ (x − centre), which says how far a mean is off that was rounded on the way */
+static LNN_APART double LNN_NAME(lnn_std_off)(const T *x, ptrdiff_t rows, ptrdiff_t n, ptrdiff_t pitch, const T centre) {
+    return LNN_NAME(lnn_std_piece)(x, rows, n, pitch, centre, 1, 0);
 }
 
 /* (Σ t, Σ t·(x − centre)) likewise, where there is a w with w·t in place of t */
@@ -94,9 +97,15 @@ static LNN_APART void LNN_NAME(lnn_std_pair)(const T *t, const T *x, const T *w,
                 __VA_ARGS__ \
             }
 
-/* p, q and s of standard.h for group g, from sums = (Σ t, Σ t·(x − μ)); the results per group are stored on the way */
-LNN_INLINE void LNN_NAME(lnn_std_numbers)(const lnn_standard *job, ptrdiff_t g, const double sums[2], T number[3]) {
-    const double n = (double)job->A * (double)job->B, r = ((const T *)job->rstd)[g];
+/* p, q and s of standard.h for group g, from sums = (Σ t, Σ t·(x − μ)), or a variance's tangent, from Σ (x − μ) too; the results per group are stored on the way */
+LNN_INLINE void LNN_NAME(lnn_std_numbers)(const lnn_standard *job, ptrdiff_t g, const double *sums, T number[3]) {
+    const double n = (double)job->A * (double)job->B;
+    if (job->alone) {
+        number[0] = number[1] = number[2] = 0;
+        if (job->second) ((T *)job->second)[g] = (T)(2 * (sums[1] - sums[0] / n * sums[2]) / job->left);
+        return;
+    }
+    const double r = ((const T *)job->rstd)[g];
     const double scale = job->mean ? r : 1, dot = scale * sums[1]; /* Σ t·z */
     const double p = (job->w ? ((const T *)job->w)[g] : 1.0) * r;
     const double gm = job->g_mean ? ((const T *)job->g_mean)[g] : 0.0, gr = job->g_rstd ? ((const T *)job->g_rstd)[g] : 0.0;
@@ -108,25 +117,25 @@ LNN_INLINE void LNN_NAME(lnn_std_numbers)(const lnn_standard *job, ptrdiff_t g, 
 }
 
 /* Columns (B = 1): LNN_STRIP of them side by side, a block of rows per task. Partial results are summed over LNN_STRIP_ROWS rows,
- * then in double; the blocks' wait in the scratch, two lines of G numbers for each, until all are there. */
+ * then in double; the blocks' wait in the scratch, three lines of G numbers for each, until all are there. */
 
-/* where the two numbers of block `block` and column `first` are */
+/* where the first numbers of block `block` and column `first` are */
 LNN_INLINE double *LNN_NAME(lnn_std_partial)(const lnn_standard *job, ptrdiff_t block, ptrdiff_t first) {
-    return (double *)job->scratch + 2 * block * job->G + first;
+    return (double *)job->scratch + 3 * block * job->G + first;
 }
 
-/* mean and Σ (x − mean)² of each column, or Σ t and Σ t·(x − μ) */
+/* mean and Σ (x − mean)² of each column, or Σ t and Σ t·(x − μ), for variances Σ (x − μ) besides */
 static void LNN_NAME(lnn_strip_sums)(const lnn_standard *job, ptrdiff_t block, ptrdiff_t first, int columns) {
     const ptrdiff_t begin = block * job->rows, end = job->A - begin < job->rows ? job->A : begin + job->rows, G = job->G;
     const T *x = (const T *)job->x + first, *t = job->t ? (const T *)job->t + first : NULL;
     const T *mean = job->t && job->mean ? (const T *)job->mean + first : NULL;
-    double *one = LNN_NAME(lnn_std_partial)(job, block, first), *two = one + G;
-    for (int k = 0; k < columns; k++) one[k] = two[k] = 0;
+    double *one = LNN_NAME(lnn_std_partial)(job, block, first), *two = one + G, *three = two + G;
+    for (int k = 0; k < columns; k++) one[k] = two[k] = three[k] = 0;
     for (ptrdiff_t a = begin; a < end; a += LNN_STRIP_ROWS) {
         const ptrdiff_t rows = end - a < LNN_STRIP_ROWS ? end - a : LNN_STRIP_ROWS;
         const double before = (double)(a - begin), share = (double)rows / (before + (double)rows);
-        T own[LNN_STRIP], other[LNN_STRIP], centre[LNN_STRIP];
-        for (int k = 0; k < columns; k++) own[k] = other[k] = 0;
+        T own[LNN_STRIP], other[LNN_STRIP], centre[LNN_STRIP], beside[LNN_STRIP];
+        for (int k = 0; k < columns; k++) own[k] = other[k] = beside[k] = 0;
         for (ptrdiff_t r = a; r < a + rows && !t; r++) {
             const T *xr = x + r * G;
             for (int k = 0; k < columns; k++) own[k] += xr[k];
@@ -136,11 +145,13 @@ static void LNN_NAME(lnn_strip_sums)(const lnn_standard *job, ptrdiff_t block, p
             const T *xr = x + r * G, *tr = t + (t ? r * G : 0);
             if (t) for (int k = 0; k < columns; k++) { own[k] += tr[k]; other[k] += tr[k] * (xr[k] - centre[k]); }
             else for (int k = 0; k < columns; k++) other[k] += (xr[k] - centre[k]) * (xr[k] - centre[k]);
+            if (job->alone) for (int k = 0; k < columns; k++) beside[k] += xr[k] - centre[k];
         }
         for (int k = 0; k < columns; k++) {
-            const double apart = own[k] - one[k];
+            const double off = beside[k] / (double)rows, apart = own[k] + off - one[k];
             one[k] += t ? own[k] : apart * share;
-            two[k] += t ? other[k] : other[k] + apart * apart * before * share;
+            two[k] += t ? other[k] : other[k] - beside[k] * off + apart * apart * before * share;
+            three[k] += beside[k];
         }
     }
 }
@@ -155,11 +166,12 @@ static void LNN_NAME(lnn_strip_join)(const lnn_standard *job, ptrdiff_t first, i
             const double apart = more[k] - one[k];
             one[k] += job->t ? more[k] : apart * share;
             two[k] += job->t ? more[k + job->G] : more[k + job->G] + apart * apart * before * share;
+            two[k + job->G] += more[k + 2 * job->G];
         }
     }
     for (int k = 0; k < columns && !job->t; k++) {
         ((T *)job->first)[first + k] = (T)one[k];
-        ((T *)job->second)[first + k] = (T)(1 / sqrt(two[k] / (double)job->A + job->eps));
+        if (job->second) ((T *)job->second)[first + k] = (T)(job->alone ? two[k] / job->left : 1 / sqrt(two[k] / (double)job->A + job->eps));
     }
 }
 
@@ -169,9 +181,9 @@ static void LNN_NAME(lnn_strip_write)(const lnn_standard *job, ptrdiff_t block, 
     lnn_standard quiet = *job; /* only one block stores the results per group */
     T p[LNN_STRIP], q[LNN_STRIP], s[LNN_STRIP], mean[LNN_STRIP], number[3];
     if (block) quiet.first = quiet.second = NULL;
-    for (int k = 0; k < columns; k++) {
+    for (int k = 0; k < columns && (job->y || job->t); k++) {
         if (job->t) {
-            LNN_NAME(lnn_std_numbers)(&quiet, first + k, (const double[2]){one[k], one[k + G]}, number);
+            LNN_NAME(lnn_std_numbers)(&quiet, first + k, (const double[3]){one[k], one[k + G], one[k + 2 * G]}, number);
             p[k] = number[0], q[k] = number[1], s[k] = number[2];
             mean[k] = job->mean ? ((const T *)job->mean)[first + k] : 0;
         } else {
@@ -181,6 +193,7 @@ static void LNN_NAME(lnn_strip_write)(const lnn_standard *job, ptrdiff_t block, 
             q[k] = job->b ? ((const T *)job->b)[first + k] : 0;
         }
     }
+    if (!job->y) return;
     const T *b_dot = job->t && job->b_dot ? (const T *)job->b_dot + first : NULL;
     T by[LNN_STRIP];
     for (int k = 0; k < columns && b_dot; k++) by[k] = ((const T *)job->w_dot)[first + k] * ((const T *)job->rstd)[first + k];
@@ -288,14 +301,15 @@ static void LNN_NAME(lnn_std_statistics)(const lnn_standard *job, ptrdiff_t firs
     const T *x = (const T *)job->x + first * job->B;
     double count[LNN_SIDE] = {0}, mean[LNN_SIDE] = {0}, spread[LNN_SIDE] = {0};
     EACH_PIECE(
-        const double size = (double)(rows * n), own = LNN_NAME(lnn_std_piece)(x + at, rows, n, pitch, 0, 0) / size;
-        const double apart = own - mean[k], share = size / (count[k] + size);
-        spread[k] += LNN_NAME(lnn_std_piece)(x + at, rows, n, pitch, (T)own, 1) + apart * apart * count[k] * share;
+        const double size = (double)(rows * n), near = LNN_NAME(lnn_std_piece)(x + at, rows, n, pitch, 0, 1, 1) / size;
+        const double off = job->alone ? LNN_NAME(lnn_std_off)(x + at, rows, n, pitch, (T)near) : 0;
+        const double own = job->alone ? (T)near + off / size : near, apart = own - mean[k], share = size / (count[k] + size);
+        spread[k] += LNN_NAME(lnn_std_piece)(x + at, rows, n, pitch, (T)near, 2, 0) - off * off / size + apart * apart * count[k] * share;
         mean[k] += apart * share;
         count[k] += size;)
     for (int k = 0; k < groups; k++) {
         ((T *)job->first)[first + k] = (T)mean[k];
-        ((T *)job->second)[first + k] = (T)(1 / sqrt(spread[k] / count[k] + job->eps));
+        if (job->second) ((T *)job->second)[first + k] = (T)(job->alone ? spread[k] / job->left : 1 / sqrt(spread[k] / count[k] + job->eps));
     }
 }
 
@@ -311,8 +325,9 @@ static void LNN_NAME(lnn_standardize)(const lnn_standard *job, ptrdiff_t unit) {
     const ptrdiff_t first = unit * lnn_standard_side(job->B), B = job->B, pitch = job->G * B;
     const int groups = lnn_standard_groups(job, first);
     const T *x = (const T *)job->x + first * B, *w = (const T *)job->w, *b = (const T *)job->b;
-    const T *mean = (const T *)(job->mean ? job->mean : job->first) + first, *rstd = (const T *)(job->mean ? job->rstd : job->second) + first;
     if (!job->mean) LNN_NAME(lnn_std_statistics)(job, first, groups);
+    if (!job->y) return;
+    const T *mean = (const T *)(job->mean ? job->mean : job->first) + first, *rstd = (const T *)(job->mean ? job->rstd : job->second) + first;
     for (ptrdiff_t a = job->A - 1; a >= 0; a--) /* what was read last is still near */
         for (int k = 0; k < groups; k++) {
             const ptrdiff_t at = a * pitch + k * B;
@@ -371,14 +386,16 @@ static void LNN_NAME(lnn_slope)(const lnn_standard *job, ptrdiff_t unit) {
     T *kept = (T *)(job->kept ? job->kept : job->y);
     const T *t = (job->relu ? kept : (const T *)job->t) + first * B, *x = (const T *)job->x + first * B;
     T mean[LNN_SIDE] = {0}, number[LNN_SIDE][3];
-    double sums[LNN_SIDE][2] = {{0}};
+    double sums[LNN_SIDE][3] = {{0}};
     for (int k = 0; k < groups && job->mean; k++) mean[k] = ((const T *)job->mean)[first + k];
     EACH_PIECE(
         if (job->relu) LNN_NAME(lnn_std_gate)(job, kept, first + k, first * B + at, rows, n);
-        LNN_NAME(lnn_std_pair)(t + at, x + at, NULL, rows, n, pitch, mean[k], sums[k]);)
+        LNN_NAME(lnn_std_pair)(t + at, x + at, NULL, rows, n, pitch, mean[k], sums[k]);
+        if (job->alone) sums[k][2] += LNN_NAME(lnn_std_off)(x + at, rows, n, pitch, mean[k]);)
     lnn_standard own = *job;
     if (job->W) own.w = NULL;
     for (int k = 0; k < groups; k++) LNN_NAME(lnn_std_numbers)(&own, first + k, sums[k], number[k]);
+    if (!job->y) return;
     for (ptrdiff_t a = job->A - 1; a >= 0; a--) /* what was read last is still near */
         for (int k = 0; k < groups; k++) {
             const ptrdiff_t at = a * pitch + k * B;

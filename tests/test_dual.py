@@ -182,6 +182,25 @@ def test_a_losss_tangent_is_within_the_bound_of_a_sum(loss, reduction, moving):
     assert abs(push("float32", reduction) - terms.sum()) <= 64 * 2.0**-24 * np.abs(terms).sum()
 
 
+SHAPES = [((3, 5, 700), (2,)), ((3, 700, 5), (1,)), ((40, 3, 50), (0, 2)), ((2, 3, 4, 5, 6), (1, 3))]
+
+
+@pytest.mark.parametrize("shape, axes", SHAPES)
+def test_a_variances_tangent_does_not_depend_on_where_x_lies(shape, axes):
+    """x far from 0, whose mean is rounded, and tangents that are not centred: the error would be hundreds of times the bound."""
+    rng = np.random.default_rng(0)
+    x, t = (1e4 + rng.standard_normal(shape)).astype("float32"), (3 + rng.standard_normal(shape)).astype("float32")
+    y, dot = ln.jvp(lambda x: F.var(x, axes), (x,), (t,))
+    wide, moved = x.astype("float64"), t.astype("float64")
+    apart = wide - wide.mean(axes, keepdims=True)
+    left = x.size / y.size - 1
+    size = (np.abs(moved) * np.abs(apart)).sum(axes) + np.abs(moved).mean(axes) * np.abs(apart).sum(axes)
+    assert (np.abs(dot.numpy() - 2 * (apart * moved).sum(axes) / left) <= 2 * 60 * 2.0**-24 * size / left).all()
+    np.testing.assert_allclose(y.numpy(), wide.var(axes, ddof=1), rtol=1e-5)
+    same = F.var(x, axes, keepdim=True).numpy()
+    assert same.shape == apart.sum(axes, keepdims=True).shape and same.tobytes() == y.numpy().tobytes()
+
+
 def test_tangents_of_two_traces_are_not_confused():
     x = ln.tensor(np.array([0.5, 2.0]))
 

@@ -153,3 +153,32 @@ def standard(name: str, reads: str, writes: str, tangents: bool = False, relu: b
         return reduce.standard_step(name, x.dtype == FLOAT64, roles, outputs, *sizes, eps, tangents, *by, relu)
 
     return step
+
+
+def moments(shape: Shape, axes: Shape) -> tuple[int, int, int, int] | None:
+    """(outer, A, G, B): groups G between reduced axes A and B, anew for each of `outer`; None where runs of axes are too many.
+
+    Examples
+    --------
+    >>> moments((2, 3, 4, 5), (0, 2, 3)), moments((2, 3, 4, 5), (1,)), moments((2, 3, 4), (2,)), moments((2, 3, 4, 5, 6), (1, 3))
+    ((1, 2, 3, 20), (2, 3, 20, 1), (1, 1, 6, 4), None)
+    """
+    found = groups(shape, axes)
+    if found is not None:
+        return 1, *found
+    kept = next(a for a in range(len(shape)) if a in axes and shape[a] != 1)  # as many axes lead
+    found = groups(shape[kept:], tuple(a - kept for a in axes if a >= kept))
+    return None if found is None else (prod(shape[:kept]), *found)
+
+
+def variance(name: str, roles: str) -> Make:
+    """Of the variance, its tangent, or both; `roles` are the arrays (`reduce.variance_step`)."""
+
+    def step(x: Aval, *others: Aval, out: tuple[Aval, ...], axes: Shape, correction: int, **_: Any) -> Step:
+        sizes = moments(x.shape, axes)
+        if sizes is None:
+            raise ValueError(f"{name}: two runs of reduced axes at most; got axes {axes} of shape {x.shape}; transpose it first")
+        left = max(prod(x.shape[a] for a in axes) - correction, 0)
+        return reduce.variance_step(name, x.dtype == FLOAT64, roles, *sizes, left)
+
+    return step

@@ -65,6 +65,10 @@ def _data(shape: Shape) -> Make:
     return lambda rng, dtype: (normal(rng, dtype, *shape),)
 
 
+def _two(shape: Shape) -> Make:
+    return lambda rng, dtype: (normal(rng, dtype, *shape), normal(rng, dtype, *shape))
+
+
 STANDARD = [
     case
     for label, shape, axes in GEOMETRY
@@ -93,6 +97,15 @@ NORMALIZE = [
     )
 ]
 
+
+VARIANCE = [
+    Case(f"{label}, less {correction}", name, make(shape), {"axes": axes, "correction": correction})
+    for name, make in (("variance", _data), ("variance_tangent", _two))
+    for label, shape, axes in (*GEOMETRY[:-1], ("middle", (3, 4, 5), (1,)), ("two runs", (2, 3, 2, 4), (1, 3)),
+                               ("columns", (40, 3), (0,)), ("long", (2, 1100), (1,)))
+    for correction in (0, 1)
+    if label in ("layer", "middle") or correction
+]  # fmt: skip
 
 CHANNELS = [
     Case(label, "affine", _affine(shape, (shape[1],)))
@@ -218,4 +231,4 @@ PAIRS = [
     if label != "long" or reduction == "mean"
 ]
 
-CASES = [*STANDARD, *NORMALIZE, *CHANNELS, *DROPOUT, *LOOK_UPS, *CROSS_ENTROPY, *NLL, *PAIRS]
+CASES = [*STANDARD, *NORMALIZE, *VARIANCE, *CHANNELS, *DROPOUT, *LOOK_UPS, *CROSS_ENTROPY, *NLL, *PAIRS]

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+from lean_nn.backend.cpu_reduce import moments
 from lean_nn.convert import as_tensor
 from lean_nn.functional.shape import axes_of, axis_of
 from lean_nn.ops import broadcast, shape
 from lean_nn.ops import reduce as ops
-from lean_nn.ops.elementwise import div, mul, sub
+from lean_nn.ops.elementwise import div
+from lean_nn.ops.norm import variance
 
 __all__ = [
     "Extreme", "argmax", "argmin", "log_softmax", "logsumexp", "max", "mean", "min", "softmax", "sum", "var",
@@ -64,7 +66,7 @@ def mean(x: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 def var(x: Any, dim: Dims = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
-    """``Σ (x − mean)² / (n − correction)`` over `dim` (all axes when None), in two passes.
+    """``Σ (x − mean)² / (n − correction)`` over `dim` (all axes when None), in one pass: pieces have means of their own.
 
     Examples
     --------
@@ -75,10 +77,12 @@ def var(x: Any, dim: Dims = None, *, correction: int = 1, keepdim: bool = False)
     """
     x = as_tensor(x, op="var")
     axes = axes_of("var", dim, x.ndim)
-    centred = sub(x, mean(x, axes, keepdim=True))
-    squares = broadcast.sum(mul(centred, centred), axes=axes, keepdims=bool(keepdim))
-    left = prod(x.shape[a] for a in axes) - correction
-    return div(squares, float(left if left > 0 else 0))
+    lines, over = x, axes
+    if moments(x.shape, axes) is None:
+        kept = tuple(a for a in range(x.ndim) if a not in axes)
+        lines, over = shape.transpose(x, axes=kept + axes), tuple(range(len(kept), x.ndim))
+    y = variance(lines, axes=over, correction=int(correction))
+    return shape.reshape(y, shape=broadcast.without(x.shape, axes, bool(keepdim)))
 
 
 def _flat(x: Tensor) -> Tensor:

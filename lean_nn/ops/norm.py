@@ -7,6 +7,8 @@ statistics of batch_norm and every higher derivative can use them. With m(v) the
     Tᵀ: (g, ḡ_μ, ḡ_r) ↦ r·(g − m(g) − z·m(z·g)) + (ḡ_μ − ḡ_r·r²·z)/n    standardize_transpose
 
 The family is closed: T and Tᵀ are each other's transposes, and their slopes in z and r are products and means.
+
+variance is Σ (x − μ)²/(n − correction), and moves by 2·Σ (x − μ)·t/(n − correction): variance_tangent, linear in both.
 """
 
 from __future__ import annotations
@@ -246,4 +248,77 @@ standardize_transpose: Primitive = primitive(
         transpose_to_r,
     ),
     accuracy=Within(transpose_bound),
+)
+
+
+# --- the variance alone ---
+
+
+def _variance_abstract(op: str) -> Any:
+    def abstract(x: Aval, *others: Aval, axes: Shape, correction: int) -> Aval:
+        check_same_float(op, x, *others)
+        check_axes(op, x.shape, axes)
+        if cpu_reduce.moments(x.shape, axes) is None:
+            raise ValueError(f"{op}: two runs of reduced axes at most; got axes {axes} of shape {x.shape}; transpose it first")
+        for other in others:
+            check_like(op, "x", other, x.shape)
+        return Aval(without(x.shape, axes, True), x.dtype)
+
+    return abstract
+
+
+def _left(x: Any, axes: Shape, correction: int) -> float:
+    """What the squares are divided by: 0 where there are too few, so that the result is not a number."""
+    return float(max(prod(x.shape[a] for a in axes) - correction, 0))
+
+
+def _share(g: Any, x: Any, axes: Shape, correction: int) -> Any:
+    """2·g·(x − μ)/(n − correction)."""
+    return mul(sub(x, mean_of(x, axes)), div(mul(g, 2.0), _left(x, axes, correction)))
+
+
+def _variance_bound(u: float, x: Any, *, axes: Shape, correction: int) -> Any:
+    """(K·u·Σ (x − mean)² + n·(K·u·mean|x|)²)/(n − correction), K = 45 + n/512 for n terms, and the outer ones of them"""
+    n = prod(x.shape[a] for a in axes)
+    if n == 0:
+        return np.full(without(x.shape, axes, True), np.nan)
+    k = (45 + n / 512 + (x.shape[0] if 0 in axes else 0)) * u
+    squares = n * x.var(axes, keepdims=True) if axes else np.zeros(x.shape)
+    whole = k * squares + n * (k * _mean(np.abs(x), axes)) ** 2
+    return whole / max(n - correction, 0) + np.finfo(np.float32).tiny
+
+
+def _variance_tangent_bound(u: float, t: Any, x: Any, *, axes: Shape, correction: int) -> Any:
+    """2·K·u·(Σ |t|·|x − mean| + mean|t|·Σ |x − mean| + K·u·Σ |t|·mean|x|)/(n − correction), K as of the variance."""
+    n = prod(x.shape[a] for a in axes)
+    if n == 0:
+        return np.full(without(x.shape, axes, True), np.nan)
+    k = (45 + n / 512 + (x.shape[0] if 0 in axes else 0)) * u
+    apart, size = np.abs(x - _mean(x, axes)), np.abs(t)
+    whole = _mean(size * apart, axes) + _mean(size, axes) * _mean(apart, axes) + k * _mean(size, axes) * _mean(np.abs(x), axes)
+    return 2 * k * n * whole / max(n - correction, 0) + np.finfo(np.float32).tiny
+
+
+variance: Primitive = primitive(
+    "variance",
+    abstract=_variance_abstract("variance"),
+    spec=meaning("variance"),
+    step=cpu_reduce.variance("variance", "xy"),
+    dual=cpu_reduce.variance("variance", "xtyd"),
+    jvp=(lambda t, y, x, **params: variance_tangent(t, x, **params),),
+    vjp=(lambda g, y, x, *, axes, correction: _share(g, x, axes, correction),),
+    accuracy=Within(_variance_bound),
+)
+
+variance_tangent: Primitive = primitive(
+    "variance_tangent",
+    abstract=_variance_abstract("variance_tangent"),
+    spec=meaning("variance_tangent"),
+    step=cpu_reduce.variance("variance_tangent", "txd"),
+    linear=(0, 1),
+    vjp=(
+        lambda g, y, t, x, *, axes, correction: _share(g, x, axes, correction),
+        lambda g, y, t, x, *, axes, correction: _share(g, t, axes, correction),
+    ),
+    accuracy=Within(_variance_tangent_bound),
 )

@@ -99,6 +99,8 @@ from .reduce import (
     standardize_tangent,
     standardize_transpose,
     sum,
+    variance,
+    variance_tangent,
 )
 from .seeds import SEED_NAMES
 from .shape import (
@@ -238,6 +240,8 @@ __all__ = [  # noqa: RUF022
     "standardize",
     "standardize_tangent",
     "standardize_transpose",
+    "variance",
+    "variance_tangent",
     "sub",
     "sum",
     "take",

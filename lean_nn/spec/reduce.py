@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from . import scalar
-from .container import Array, ArrayLike, as_array, normal_axes, normal_axis, zeros
+from .container import Array, ArrayLike, as_array, elementwise, normal_axes, normal_axis, zeros
 from .geometry import Ints, bad, indices
 from .scalar import Scalar
 
@@ -188,6 +188,24 @@ def expect(t: ArrayLike, x: ArrayLike, *, axis: int) -> Array:
 
 
 # --- standardisation ----------------------------------------------------------------------------------------
+
+
+def variance(x: ArrayLike, *, axes: Sequence[int], correction: int) -> Array:
+    """``Σ (x − mean)² / (n − correction)`` over ``axes``, which are kept as 1; 0 in the place of a divisor below it."""
+    x = as_array(x)
+    over = normal_axes("variance", axes, x.ndim)
+    apart = x - mean(x, axes=over, keepdims=True)
+    left = builtins.max(_count(x.shape, over) - correction, 0)
+    return elementwise("variance", lambda v: scalar.div(v, left), sum(apart * apart, axes=over, keepdims=True))
+
+
+def variance_tangent(t: ArrayLike, x: ArrayLike, *, axes: Sequence[int], correction: int) -> Array:
+    """``2·Σ (x − mean(x))·(t − mean(t)) / (n − correction)``: how `variance` moves with x."""
+    t, x = as_array(t), as_array(x)
+    over = normal_axes("variance_tangent", axes, x.ndim)
+    apart, moved = x - mean(x, axes=over, keepdims=True), t - mean(t, axes=over, keepdims=True)
+    left = builtins.max(_count(x.shape, over) - correction, 0)
+    return elementwise("variance_tangent", lambda v: scalar.div(2 * v, left), sum(apart * moved, axes=over, keepdims=True))
 
 
 def standardize(x: ArrayLike, *, axes: Sequence[int], eps: float) -> tuple[Array, Array, Array]:

@@ -105,6 +105,23 @@ def standardize(x: Any, *, out: Triple, axes: Shape, eps: float) -> None:
             _put(place, value)
 
 
+def _centred(x: Any, axes: Shape) -> Any:
+    x = x.astype(np.float64)
+    return x - _mean(x, axes)
+
+
+def variance(x: Any, *, out: Any, axes: Shape, correction: int) -> None:
+    if out.size:
+        apart, left = _centred(x, axes), max(prod(x.shape[a] for a in axes) - correction, 0)
+        _put(out, _sum(apart * apart, axes) / np.float64(left))
+
+
+def variance_tangent(t: Any, x: Any, *, out: Any, axes: Shape, correction: int) -> None:
+    if out.size:
+        left = max(prod(x.shape[a] for a in axes) - correction, 0)
+        _put(out, _sum(_centred(x, axes) * _centred(t, axes), axes) * np.float64(2) / np.float64(left))
+
+
 def normalize(x: Any, w: Any, b: Any, *, out: Triple, axes: Shape, eps: float) -> None:
     if not x.size:
         return
@@ -166,6 +183,7 @@ def normalize_transpose(
 SLOTS = {
     "sum": total, "max": largest, "min": smallest, "logsumexp": logsumexp, "softmax": softmax, "log_softmax": log_softmax,
     "softmax_slope": softmax_slope, "log_softmax_transpose": log_softmax_transpose, "expect": expect,
+    "variance": variance, "variance_tangent": variance_tangent,
     "standardize": standardize, "standardize_tangent": standardize_tangent, "standardize_transpose": standardize_transpose,
     "normalize": normalize, "normalize_tangent": normalize_tangent, "normalize_transpose": normalize_transpose,
 }  # fmt: skip
