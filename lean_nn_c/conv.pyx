@@ -179,36 +179,28 @@ cdef float* spread_out(const Plan* p, const float* y_bar, const int64_t* idx) no
     return spread
 
 
-cdef int conv_weight_at(const Plan* p, const float* x, const float* y_bar, const int64_t* idx, float* w_bar) noexcept nogil:
-    """conv_weight of y_bar spread to the cells `idx`. Where values are not finite, it is spread, and multiplied whole."""
+cdef int conv_at(const Plan* p, bint transposed, const float* factor, const float* y_bar, const int64_t* idx,
+                 float* result) noexcept nogil:
+    """conv_weight (the factor is x), or conv_input (`transposed`; it is w), of y_bar spread to the cells `idx`.
+
+    Where values are not finite, it is spread, and multiplied whole.
+    """
     cdef const Geometry* g = &p.g
+    cdef int64_t image = g.n * g.c * g.cells, weights = g.o * g.cg * g.taps
     cdef int status
     cdef float* spread
-    if probing() or all_finite(x, g.n * g.c * g.cells):
-        status = winners_conv_weight(&p.at, g, p.windows, x, y_bar, idx, w_bar)
-        if status != DONE or all_finite(<const float*>w_bar, g.o * g.cg * g.taps):
+    if probing() or all_finite(factor, weights if transposed else image):
+        status = (winners_conv_input(&p.at, g, p.windows, y_bar, idx, factor, result) if transposed else
+                  winners_conv_weight(&p.at, g, p.windows, factor, y_bar, idx, result))
+        if status != DONE or all_finite(<const float*>result, image if transposed else weights):
             return told(status)
     spread = spread_out(p, y_bar, idx)
     if spread == NULL:
         return STEP_NO_MEMORY
-    direct_conv_weight(g, x, <const float*>spread, w_bar)
-    give_scratch(spread)
-    return STEP_DONE
-
-
-cdef int conv_input_at(const Plan* p, const float* y_bar, const int64_t* idx, const float* w, float* x_bar) noexcept nogil:
-    """The same of conv_input."""
-    cdef const Geometry* g = &p.g
-    cdef int status
-    cdef float* spread
-    if probing() or all_finite(w, g.o * g.cg * g.taps):
-        status = winners_conv_input(&p.at, g, p.windows, y_bar, idx, w, x_bar)
-        if status != DONE or all_finite(<const float*>x_bar, g.n * g.c * g.cells):
-            return told(status)
-    spread = spread_out(p, y_bar, idx)
-    if spread == NULL:
-        return STEP_NO_MEMORY
-    direct_conv(g, True, <const float*>spread, w, <const float*>NULL, NULL, x_bar)
+    if transposed:
+        direct_conv(g, True, <const float*>spread, factor, <const float*>NULL, NULL, result)
+    else:
+        direct_conv_weight(g, factor, <const float*>spread, result)
     give_scratch(spread)
     return STEP_DONE
 
@@ -252,12 +244,12 @@ cdef int conv_weight_f64(const void* plan, char** at) noexcept nogil:
     return conv_weight(<const Plan*>plan, <const double*>at[0], <const double*>at[1], <double*>at[2])
 
 
-cdef int run_conv_weight_at(const void* plan, char** at) noexcept nogil:
-    return conv_weight_at(<const Plan*>plan, <const float*>at[0], <const float*>at[1], <const int64_t*>at[2], <float*>at[3])
+cdef int conv_weight_at(const void* plan, char** at) noexcept nogil:
+    return conv_at(<const Plan*>plan, False, <const float*>at[0], <const float*>at[1], <const int64_t*>at[2], <float*>at[3])
 
 
-cdef int run_conv_input_at(const void* plan, char** at) noexcept nogil:
-    return conv_input_at(<const Plan*>plan, <const float*>at[0], <const int64_t*>at[1], <const float*>at[2], <float*>at[3])
+cdef int conv_input_at(const void* plan, char** at) noexcept nogil:
+    return conv_at(<const Plan*>plan, True, <const float*>at[2], <const float*>at[0], <const int64_t*>at[1], <float*>at[3])
 
 
 cdef int unfold(const Plan* p, const real* x, real* cols) noexcept nogil:
@@ -371,8 +363,8 @@ def winners(
         return None
     x, w, values = 4 * n * c * p.g.cells, 4 * o * p.g.cg * p.g.taps, 4 * n * o * windows
     if transposed:
-        return make_step("conv_input_at", run_conv_input_at, &p, sizeof(p), (values, 2 * values, w, x), 1, None, True)
-    return make_step("conv_weight_at", run_conv_weight_at, &p, sizeof(p), (x, values, 2 * values, w), 1, None, True)
+        return make_step("conv_input_at", conv_input_at, &p, sizeof(p), (values, 2 * values, w, x), 1, None, True)
+    return make_step("conv_weight_at", conv_weight_at, &p, sizeof(p), (x, values, 2 * values, w), 1, None, True)
 
 
 def pack(
