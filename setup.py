@@ -54,7 +54,7 @@ PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-mod
                                      "-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]  # fmt: skip
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
-HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average", "taps", "taps_weight")}
+HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average")}
 COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "step", "threads"}
 INNER = {"index", "move", "x86_64_v3.elementwise", "x86_64_v3.reduce"}  # small, but for the loops in their headers: hot.h
 PRODUCTS = {"direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level

@@ -3,13 +3,13 @@
 With the planes in place both are one matrix product over k = (channel, tap),
 out[m, j] = sum_k A[m, k] * planes[off[k] + j]:
 
-=============  ========================  ============================  ===========================================
+=============  ========================  ============================  =============================================
 contraction    rows m                    A[m, (channel, tap)]          output classes
-=============  ========================  ============================  ===========================================
+=============  ========================  ============================  =============================================
 conv           output channels           w[m, channel, tap]            one
 conv_input     input channels            w[channel, m, tap]            one per residue of the stride that has taps,
-                                                                       or the residues as rows (_phases.pxd)
-=============  ========================  ============================  ===========================================
+                                                                       or rows (_phases.pxd), or windows (_fold.pxd)
+=============  ========================  ============================  =============================================
 
 With many rows the weight is packed into panels and the planes strip by strip, as in gemm.pyx: a strip of at most BLOCK
 terms stays in the first-level cache, is read aligned, and holds output cells only. With few rows (grouped layers)
@@ -30,6 +30,7 @@ from libc.string cimport memset
 
 from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, cells_of, choose_runs, cut, is_dense, spread
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
+from lean_nn_c._fold cimport fold_pays, folded
 from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
@@ -303,6 +304,11 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
         return UNSUITED
     if is_pointwise(g) and g.cg and g.og and not runs_on(g, m, g.cells, lanes(source)):
         return pointwise(g, transposed, False, source, w, bias, tail, out)
+    if transposed and fold_pays(g, sizeof(real)):
+        status = folded(g, source, w, bias, out, threads_of(g))
+        if status == DONE:
+            end_planes(tail, out, g.n * g.c, g.cells, threads_of(g))
+        return status
     list_cells(&p, &cells, g.n * channels)
     if transposed and phases_pay(g):
         return by_phases(g, &p, source, w, bias, tail, out)
@@ -328,9 +334,11 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
 cdef void fill(real* out, const real* bias, int64_t planes, int64_t channels, int64_t cells) noexcept nogil:
     """What cells get that no tap reaches."""
     cdef int64_t plane, i
+    cdef real value
     for plane in range(planes):
+        value = bias[plane % channels] if bias != NULL else 0
         for i in range(cells):
-            out[plane * cells + i] = bias[plane % channels] if bias != NULL else 0
+            out[plane * cells + i] = value
 
 
 cdef void end_planes(const lnn_tail* tail, real* out, int64_t planes, int64_t cells, int threads) noexcept nogil:

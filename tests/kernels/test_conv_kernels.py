@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lean_nn_c import conv as kernels
 from lean_nn_c import threads
 
 ALGORITHMS = ("taps", "strips", "direct")
@@ -275,6 +276,41 @@ def test_strips_take_another_way_where_padding_meets_infinities(g, dtype):
 def test_short_rows_of_many_channels(g, dtype):
     """Planes filled by a list of cells."""
     check(g, dtype, "taps")
+
+
+# conv_input of few outputs: windows, folded.
+FOLDED = [
+    Geometry(5, 7, 40, 1, (6, 6), (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1)),
+    Geometry(70, 3, 50, 1, (5, 4), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1)),  # more samples than come together
+    Geometry(2, 90, 300, 1, (9, 9), (7, 7), (1, 1), ((0, 0), (0, 0)), (1, 1)),  # several parts of the channels
+    Geometry(1, 6, 60, 2, (12, 11), (6, 7), (2, 1), ((1, 0), (0, 1)), (1, 1)),  # a part of the covered plane is the image
+    Geometry(3, 4, 80, 1, (13,), (4,), (2,), ((0, 0),), (3,)),  # cells that no window covers
+    Geometry(2, 5, 60, 1, (5, 5, 6), (4, 3, 5), (1, 1, 2), ((0, 0),) * 3, (1, 2, 1)),
+    Geometry(1, 2, 90, 1, (4, 4, 4, 4), (3, 3, 3, 3), (1, 1, 1, 1), ((0, 0),) * 4, (1, 1, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("g", FOLDED, ids=str)
+def test_folded_windows(g, dtype):
+    """Against the reference, the bias last; the same bits on any number of threads, and the scratch that was foretold."""
+    check(g, dtype, "taps")
+    x, w, y = data(g, dtype)
+    b = np.arange(1, g.c + 1, dtype=dtype)
+    before = threads.get_num_threads()
+    results = set()
+    try:
+        for count in (1, 2, 3, 9):
+            threads.set_num_threads(count)
+            step = kernels.step("conv_input", dtype == np.float64, True, g.n, g.c, g.o, g.groups, *g.args, "taps")
+            x_bar = np.full(x.size, np.nan, dtype)
+            assert step.measure(y.reshape(-1), w.reshape(-1), b, x_bar)[1] == 0
+            results.add(x_bar.tobytes())
+    finally:
+        threads.set_num_threads(before)
+    assert len(results) == 1
+    plain = run(g, x, w, y, "taps")[1]
+    np.testing.assert_array_equal(x_bar.reshape(x.shape), plain + b.reshape(-1, *[1] * len(g.spatial)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
