@@ -22,7 +22,8 @@ from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._types cimport real
 from lean_nn_c._winners_plan cimport Winners, set_winners, winners_pay
 from lean_nn_c.direct cimport (
-    all_finite, direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight, strips_pay,
+    all_finite, direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight, strips_lead,
+    strips_pay,
 )
 from lean_nn_c.gemm cimport read_tail
 from lean_nn_c.precision cimport is_fast
@@ -60,8 +61,8 @@ cdef struct Plan:
 # --- which algorithm ---
 
 
-cdef bint by_strips(const Plan* p, Kind kind) noexcept nogil:
-    return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind))
+cdef bint by_strips(const Plan* p, Kind kind, int itemsize) noexcept nogil:
+    return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind, itemsize))
 
 
 cdef void choose(Plan* p, str name, int itemsize):
@@ -69,11 +70,12 @@ cdef void choose(Plan* p, str name, int itemsize):
     cdef const Geometry* g = &p.g
     cdef bint transposed = name == "conv_input"
     if name == "conv_weight":
-        p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT)
+        p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT, itemsize)
         p.gain = winograd_weight_gain(g, p.m, itemsize)
     else:
-        p.m, p.few = winograd_tile(g, transposed, itemsize), by_strips(p, CONV_INPUT if transposed else CONV)
-        p.gain = winograd_gain(g, transposed, p.m, itemsize, p.few and not transposed, p.packed)
+        p.m = winograd_tile(g, transposed, itemsize)
+        p.few = by_strips(p, CONV_INPUT if transposed else CONV, itemsize)
+        p.gain = winograd_gain(g, transposed, p.m, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
 
 
 cdef bint by_winograd(const Plan* p) noexcept nogil:

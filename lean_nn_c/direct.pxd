@@ -9,7 +9,8 @@ cdef bint all_finite(const real* x, int64_t n) noexcept nogil
 cdef void direct_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* b,
                       const lnn_tail* tail, real* out) noexcept nogil
 cdef void direct_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil
-cdef bint strips_pay(const Geometry* g, Kind kind) noexcept nogil
+cdef bint strips_pay(const Geometry* g, Kind kind, int itemsize) noexcept nogil
+cdef double strips_lead(const Geometry* g, int itemsize) noexcept nogil
 cdef int strips_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* b,
                      const lnn_tail* tail, real* out) noexcept nogil
 cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil

@@ -5,7 +5,7 @@ from lean_nn_c._simd cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef int winograd_tile(const Geometry* g, bint transposed, int itemsize) noexcept nogil
-cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsize, bint few,
+cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsize, double lead,
                           bint packed) noexcept nogil
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil
 cdef double winograd_weight_gain(const Geometry* g, int m, int itemsize) noexcept nogil

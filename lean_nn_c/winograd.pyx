@@ -366,15 +366,15 @@ cdef double faster(const Plan* p, const Geometry* g, const Costs* c) noexcept no
     return taps / cost
 
 
-cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsize, bint few,
+cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsize, double lead,
                           bint packed) noexcept nogil:
     """How many times as fast as taps it is, at least 1; 0 where it is not: the transforms must be few beside the products
     they save.
 
-    `few`: whether it is faster than strips, which are somewhat ahead of taps. Of first layers with three channels 7 x 7
-    with stride 2 and 11 x 11 with stride 4 are (1.3 and 1.8 times as fast as strips), 5 x 5 and 3 x 3 are not, and dilated
-    kernels take turns. `packed`:
-    the filters are transformed already (one image of 32 channels, 5 x 5 to 64: 1.6 times as fast as taps).
+    `lead`: whether it is faster than strips, so many times as fast as taps (0: no strips). Of first layers with three channels
+    7 x 7 with stride 2 and 11 x 11 with stride 4 are (1.3 and 1.8 times as fast as strips), 5 x 5 and 3 x 3 are not, and
+    dilated kernels take turns. `packed`: the filters are transformed already (one image of 32 channels, 5 x 5 to 64: 1.6
+    times as fast as taps).
 
     3 x 3 kernels were measured in float with 1 and 8 samples of 3 x 3 to 56 x 56 cells: with 8 channels on both sides
     it is 1.1 (7 x 7) to 2.2 times as fast, with 64 1.4 to 3; below 8 channels or 7 x 7 outputs the two take turns.
@@ -387,7 +387,9 @@ cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsiz
     gain = faster(&p, g, &c)
     if common(g):
         return max(1.0, gain) if min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49 else 0
-    return gain if gain > (1.15 if few else 1.1) and not (few and p.x.subs > 1) else 0
+    if gain < (1.1 * max(lead, 1.05) if lead > 0 else 1.1) or (lead > 0 and g.cg <= 4 and p.x.subs > 1):
+        return 0
+    return gain
 
 
 cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
