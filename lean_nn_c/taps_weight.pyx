@@ -13,8 +13,8 @@ with a w_bar of its own; a thread fills planes for one piece at a time, for itse
 Which pieces and shares there are depends on the geometry alone. On one core that is no slower; on two, 7 x 7 stride 2 from 3
 channels to 64 takes 0.70 of the time, 4 x 4 x 4 stride 2 from 8 to 16 takes 0.67.
 
-Where a group has few outputs (depthwise layers) a panel would be wasted: there each w_bar[o, c, tap] is a dot product along
-the planes.
+Where a group has four outputs or fewer (depthwise layers) a panel would be wasted: there each w_bar[o, c, tap] is a dot
+product along the planes.
 
 Error: |w^ - w| <= gamma_n sum |x||y_bar| with n = samples * output cells. Temporary space: padded planes of one sample
 per thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread; SUMS bytes for shares.
@@ -348,7 +348,7 @@ cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, r
     if planes_of_image(&p, g, sizeof(real)) * g.c > affordable(g):
         return UNSUITED
     list_cells(&p, &cells, g.n * g.c)
-    if g.og < FEW:
+    if g.og < 5 or (g.og < FEW and g.cg == 1 and g.outs > 400):     # panels of five rows pay, but not with few columns
         return dots_conv_weight(g, &p, x, y_bar, w_bar, threads)
     cut_pieces(&pieces, g, &p, sizeof(real))
     if pieces.shares > 1:

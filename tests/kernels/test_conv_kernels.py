@@ -177,6 +177,8 @@ NARROW = [
     Geometry(1, 1, 1, 1, (12, 5), (2, 1), (1, 1), ((0, 0), (2, 2)), (2, 2)),  # a lone row of a tall tile, wider than a vector
     Geometry(2, 6, 6, 6, (31, 28), (5, 5), (3, 3), ((2, 2), (2, 2)), (1, 1)),  # y_bar spread out threefold, fivefold
     Geometry(1, 4, 8, 2, (26, 43), (3, 6), (4, 5), ((1, 1), (0, 3)), (1, 1)),
+    Geometry(2, 9, 7, 1, (18, 17), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # long rows of several outputs
+    Geometry(2, 9, 8, 1, (34, 33), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
 ]
 
 
@@ -189,6 +191,9 @@ SHARED = [
     Geometry(17, 12, 20, 1, (11, 10), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),  # several samples together
     Geometry(1, 4, 9, 1, (20, 14, 13), (4, 4, 4), (2, 2, 2), ((1, 1),) * 3, (1, 1, 1)),
     Geometry(2, 32, 33, 1, (33, 16), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # two shares
+    Geometry(5, 20, 6, 1, (7, 6), (5, 5), (1, 1), ((2, 2), (2, 2)), (1, 1)),  # one panel, five rows or six
+    Geometry(2, 12, 10, 2, (9, 9), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
+    Geometry(1, 4, 20, 4, (23, 22), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # the same with few columns: dot products
 ]
 
 
