@@ -103,7 +103,7 @@ C(ge) { return a >= b; }
     }
 
 /* an operand that is one value for all, as a line of it: then one loop per operator is enough */
-static const real *T(lnn_spread)(const void *x, int step, real *line, ptrdiff_t n) {
+static LNN_APART const real *T(lnn_spread)(const void *x, int step, real *line, ptrdiff_t n) {
     if (step || n == 0) return (const real *)x;
     const real value = *(const real *)x;
     const ptrdiff_t most = n < LNN_LINE ? n : LNN_LINE; /* one bound, or the loop is not vector code */
@@ -134,7 +134,9 @@ static const real *T(lnn_spread)(const void *x, int step, real *line, ptrdiff_t 
     }
 
 /* Functions of many instructions go by whole vectors, WIDTH values at a time, and what is left at the end is a vector too, with zeros
- * behind: a second, scalar, text of each would be a third of the module, and short arrays would take it. */
+ * behind: a second, scalar, text of each would be a third of the module, and short arrays would take it. Where
+ * vectors are short, and code is compiled for size, plain loops are the smaller text. */
+#ifdef __AVX__
 #define WIDTH ((ptrdiff_t)(LNN_BYTES / sizeof(real)))
 static inline const real *T(lnn_last)(const real *x, real *last, ptrdiff_t n) {
     const T(lnn_v) part = T(lnn_part)(x, n);
@@ -169,6 +171,10 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
             if (n < WIDTH) T(lnn_put_last)(y, a_line, n); \
         } \
     }
+#else
+#define UNARY_TURNS(name, cost) UNARY_LOOP(name, cost)
+#define BINARY_TURNS(name, cost) PAIR_LOOP(name, real, )
+#endif
 #define COMMON_LOOP(name, cost) PAIR_LOOP(name, real, NUMBER_LOOP(name))
 #define BINARY_LOOP(name, cost) PAIR_LOOP(name, real, )
 #define COMPARE_LOOP(name, cost) PAIR_LOOP(name, uint8_t, )
