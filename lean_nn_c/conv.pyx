@@ -4,10 +4,10 @@ The geometry comes as tuples of one length, the spatial rank. `pad` is the paddi
 shows only in `out`. Results are written, never added.
 
 The algorithm: "winograd" (winograd.pyx) where it pays and the precision is "fast"; "strips" (direct.pyx) where a group has
-few channels or reads its image once or twice only; else "taps" (taps.pyx, taps_weight.pyx) unless another is asked for, or its planes would be far
-larger than image and output, or a padding zero has met an infinite or NaN factor, which shows as a NaN in the result:
-then "direct" (direct.pyx), which multiplies real cells only. An algorithm that is asked for is tried where "auto" would
-not; what it cannot do, "direct" does. "im2col" is unfold and a matrix product, made by the caller.
+few channels or reads its image once or twice only; else "taps" (taps.pyx, taps_weight.pyx) unless another is asked for,
+or its planes would be far larger than image and output, or a padding zero has met an infinite or NaN factor, which shows as
+a NaN in the result: then "direct" (direct.pyx), which multiplies real cells only. An algorithm that is asked for is tried
+where "auto" would not; what it cannot do, "direct" does. "im2col" is unfold and a matrix product, made by the caller.
 
 This module only chooses: it is compiled once, and calls the kernels of the level that was chosen at import.
 """

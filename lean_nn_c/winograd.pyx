@@ -414,8 +414,7 @@ cdef double winograd_weight_gain(const Geometry* g, int m, int itemsize) noexcep
     cdef double gain
     if m == 0 or g.taps < 3 or not planned(&p, g, False, m, LNN_BYTES // itemsize):
         return 0
-    if p.points * p.channels > 8192:        # V of a block of tiles leaves the second-level cache
-        c.image *= 1.5
+    c.image *= min(max(p.points * p.channels / 5000.0, 1.0), 4.0)       # V of a block of tiles leaves the caches
     gain = faster(&p, g, &c)
     if common(g):
         return max(1.0, gain) if min(g.cg, g.og) >= 8 and g.n * g.outs >= 80 else 0
