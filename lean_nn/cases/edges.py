@@ -95,4 +95,8 @@ CASES = [
     Case("one element", "standardize", _floats((1, 1)), {"axes": (0,), "eps": 0.5}),
     Case("one element", "standardize_tangent", _standard((1, 1)), {"axes": (0,)}),
     Case("one element", "standardize_transpose", _standard((1, 1), 0, 0), {"axes": (0,)}),
+    Case("no element", "variance", _floats((0, 3)), {"axes": (1,), "correction": 1}),
+    Case("one element", "variance", _floats((1, 1)), {"axes": (1,), "correction": 0}),
+    Case("no element", "variance_tangent", _floats((0, 3), (0, 3)), {"axes": (1,), "correction": 1}),
+    Case("one element", "variance_tangent", _floats((1, 1), (1, 1)), {"axes": (1,), "correction": 0}),
 ]
