@@ -79,8 +79,8 @@ cdef inline bint set_winners(Winners* s, const Geometry* g, bint transposed, int
 # --- when it pays ---
 
 cdef inline double cost_at(const Winners* s, const Geometry* g, int64_t windows, bint transposed) noexcept nogil:
-    """Nanoseconds with vectors of eight, by the fit of `winners_pay`."""
-    cdef double vectors = s.width / 8.0, samples = <double>g.n * g.groups
+    """Nanoseconds, by the fit of `winners_pay`."""
+    cdef double vectors = s.width // s.lanes, samples = <double>g.n * g.groups
     cdef double winners = <double>g.n * g.o * windows, runs, planes = samples * s.blocks * s.plane
     if transposed:
         runs = samples * up(g.og, s.outputs) * g.outs * s.rows
@@ -92,7 +92,7 @@ cdef inline double cost_at(const Winners* s, const Geometry* g, int64_t windows,
 
 
 cdef inline double cost_of_all(const Geometry* g, bint transposed) noexcept nogil:
-    """The same of taps, y_bar being spread."""
+    """The same of taps with vectors of eight, y_bar being spread."""
     cdef double outs = <double>g.n * g.o * g.outs, weights = <double>g.o * g.cg * g.taps, terms = outs * g.cg * g.taps
     cdef double line = 1.0 / g.out[g.rank - 1], planes = <double>g.n * g.c * g.cells
     if transposed:
@@ -109,4 +109,4 @@ cdef inline bint winners_pay(const Winners* s, const Geometry* g, int64_t window
     """
     if windows == 0 or g.n * g.o * g.cells == 0 or g.taps == 1 or transposed and 4.0 * g.o * s.rows * s.width > WEIGHT:
         return False
-    return 1.2 * gain * cost_at(s, g, windows, transposed) < cost_of_all(g, transposed)
+    return 1.2 * gain * cost_at(s, g, windows, transposed) < cost_of_all(g, transposed) * 8 / s.lanes

@@ -58,9 +58,9 @@ WIDE = {
     "LeNet's second": ((3, 32, 14, 14), (64, 32, 5, 5), {"padding": 2}, (2,)),
     "1-D, a kernel row of several parts": ((2, 6, 300), (40, 6, 120), {"padding": 60}, (4,)),
     "3-D": ((8, 8, 8, 8, 8), (64, 8, 3, 3, 3), {"padding": 1}, (2,)),
-    "strided, windows that overlap": ((3, 13, 21, 23), (48, 13, 5, 7), {"stride": 2, "padding": 3}, (3, 2, 1)),
+    "strided, windows that overlap": ((8, 13, 29, 31), (96, 13, 5, 7), {"stride": 2, "padding": 3}, (3, 2, 1)),
     "groups, more outputs than at a time": ((1, 20, 20, 19), (264, 10, 5, 5), {"padding": (2, 1), "groups": 2}, (3,)),
-    "dilated rows, cells that no window reads": ((8, 16, 34, 30), (96, 16, 3, 7), {"dilation": (2, 1), "stride": (5, 3)}, (2,)),
+    "dilated rows, cells that no window reads": ((8, 16, 44, 40), (96, 16, 3, 7), {"dilation": (2, 1), "stride": (5, 3)}, (3,)),
     "many bands": ((2, 24, 60, 64), (96, 24, 5, 5), {"padding": 2}, (3,)),
 }
 
