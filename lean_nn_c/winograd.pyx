@@ -387,7 +387,7 @@ cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsiz
     gain = faster(&p, g, &c)
     if common(g):
         return max(1.0, gain) if min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49 else 0
-    if gain < (1.1 * max(lead, 1.05) if lead > 0 else 1.1) or (lead > 0 and g.cg <= 4 and p.x.subs > 1):
+    if gain < (1.09 * max(lead, 1.05) if lead > 0 else 1.1) or (lead > 0 and g.cg <= 4 and p.x.subs > 1):
         return 0
     return gain
 
