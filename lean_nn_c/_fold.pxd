@@ -18,7 +18,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from lean_nn_c._geometry cimport Geometry
+from lean_nn_c._geometry cimport Geometry, covers_cells
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._planes cimport Planes, fill_channel, measure
 from lean_nn_c._simd cimport turn
@@ -50,11 +50,6 @@ cdef inline bint fold_pays(const Geometry* g, int itemsize) noexcept nogil:
         covered *= covers_cells(g, i)
     return (g.taps > 1 and g.cg > 0 and g.outs * 1.1 * (g.og + FOLDING) < cells * g.og and covered <= 4.0 * g.cells
             and <double>g.outs * g.taps * itemsize <= COLUMNS)
-
-
-cdef inline int64_t covers_cells(const Geometry* g, int i) noexcept nogil:
-    """Cells from the first to the last of all windows on an axis."""
-    return (g.out[i] - 1) * g.stride[i] + (g.ker[i] - 1) * g.dil[i] + 1
 
 
 cdef inline void cover(Fold* f, const Geometry* g, int itemsize) noexcept nogil:

@@ -33,6 +33,11 @@ cdef inline int64_t clip(int64_t a, int64_t low, int64_t high) noexcept nogil:
     return low if a < low else high if a > high else a
 
 
+cdef inline int64_t covers_cells(const Geometry* g, int i) noexcept nogil:
+    """Cells from the first to the last of all windows on an axis."""
+    return (g.out[i] - 1) * g.stride[i] + (g.ker[i] - 1) * g.dil[i] + 1
+
+
 cdef inline int refuse(object what) except -1:
     raise ValueError(f"lean_nn_c: {what}; kernels take what `abstract` has checked")
 

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from lean_nn_c._geometry cimport MAX_RANK, Geometry
+from lean_nn_c._geometry cimport MAX_RANK, Geometry, covers_cells
 
 cdef enum:                  # as in winners.h, whose loops they are for:
     AT_LEAST = 5            # rows of one vector that are summed together,
@@ -60,7 +60,7 @@ cdef inline bint set_winners(Winners* s, const Geometry* g, bint transposed, int
     if g.dil[last] != 1 or <double>g.cg * g.taps > 1e9:
         return False
     for i in range(g.rank):
-        s.size[i] = (g.out[i] - 1) * g.stride[i] + (g.ker[i] - 1) * g.dil[i] + 1
+        s.size[i] = covers_cells(g, i)
         if <double>cells * s.size[i] * (g.cg + lanes) > 1e9:
             return False
         cells *= s.size[i]

@@ -29,8 +29,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, cells_of, choose_runs, cut, is_dense, spread
-from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._fold cimport fold_pays, folded
+from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num

@@ -403,8 +403,8 @@ cdef int winners_threads(const Geometry* g, int64_t windows, int64_t parts) noex
     return <int>min(<int64_t>threads_for(<Py_ssize_t>min(work / 8, 1e18)), parts)
 
 
-cdef int winners_conv_weight(const Winners* s, const Geometry* g, int64_t windows, const float* x, const float* y_bar, const int64_t* idx,
-                             float* w_bar) noexcept nogil:
+cdef int winners_conv_weight(const Winners* s, const Geometry* g, int64_t windows, const float* x, const float* y_bar,
+                             const int64_t* idx, float* w_bar) noexcept nogil:
     cdef int threads = winners_threads(g, windows, g.o)
     cdef int64_t i, size
     cdef char* memory
@@ -439,8 +439,8 @@ cdef void blocks_of_part(const Winners* s, const Geometry* g, int64_t windows, c
                 part // shares // g.groups, group, s.blocks * share // shares, s.blocks * (share + 1) // shares, &by, memory)
 
 
-cdef int winners_conv_input(const Winners* s, const Geometry* g, int64_t windows, const float* y_bar, const int64_t* idx, const float* w,
-                            float* x_bar) noexcept nogil:
+cdef int winners_conv_input(const Winners* s, const Geometry* g, int64_t windows, const float* y_bar, const int64_t* idx,
+                            const float* w, float* x_bar) noexcept nogil:
     """Threads take samples and groups, or where these are few, blocks of them."""
     cdef int threads
     cdef int64_t i, size, shares = 1, weight

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -175,9 +175,7 @@ def variance(name: str, roles: str) -> Make:
     """Of the variance, its tangent, or both; `roles` are the arrays (`reduce.variance_step`)."""
 
     def step(x: Aval, *others: Aval, out: tuple[Aval, ...], axes: Shape, correction: int, **_: Any) -> Step:
-        sizes = moments(x.shape, axes)
-        if sizes is None:
-            raise ValueError(f"{name}: two runs of reduced axes at most; got axes {axes} of shape {x.shape}; transpose it first")
+        sizes = cast("tuple[int, int, int, int]", moments(x.shape, axes))  # others are refused by `abstract`
         left = max(prod(x.shape[a] for a in axes) - correction, 0)
         return reduce.variance_step(name, x.dtype == FLOAT64, roles, *sizes, left)
 

@@ -277,12 +277,17 @@ def _share(g: Any, x: Any, axes: Shape, correction: int) -> Any:
     return mul(sub(x, mean_of(x, axes)), div(mul(g, 2.0), _left(x, axes, correction)))
 
 
+def _variance_roundings(x: Any, axes: Shape) -> float:
+    """K = 45 + n/512 for n terms, and the outer ones of them."""
+    return float(45 + prod(x.shape[a] for a in axes) / 512 + (x.shape[0] if 0 in axes else 0))
+
+
 def _variance_bound(u: float, x: Any, *, axes: Shape, correction: int) -> Any:
-    """(K·u·Σ (x − mean)² + n·(K·u·mean|x|)²)/(n − correction), K = 45 + n/512 for n terms, and the outer ones of them"""
+    """(K·u·Σ (x − mean)² + n·(K·u·mean|x|)²)/(n − correction), K = `_variance_roundings`."""
     n = prod(x.shape[a] for a in axes)
     if n == 0:
         return np.full(without(x.shape, axes, True), np.nan)
-    k = (45 + n / 512 + (x.shape[0] if 0 in axes else 0)) * u
+    k = _variance_roundings(x, axes) * u
     squares = n * x.var(axes, keepdims=True) if axes else np.zeros(x.shape)
     whole = k * squares + n * (k * _mean(np.abs(x), axes)) ** 2
     return whole / max(n - correction, 0) + np.finfo(np.float32).tiny
@@ -293,7 +298,7 @@ def _variance_tangent_bound(u: float, t: Any, x: Any, *, axes: Shape, correction
     n = prod(x.shape[a] for a in axes)
     if n == 0:
         return np.full(without(x.shape, axes, True), np.nan)
-    k = (45 + n / 512 + (x.shape[0] if 0 in axes else 0)) * u
+    k = _variance_roundings(x, axes) * u
     apart, size = np.abs(x - _mean(x, axes)), np.abs(t)
     whole = _mean(size * apart, axes) + _mean(size, axes) * _mean(apart, axes) + k * _mean(size, axes) * _mean(np.abs(x), axes)
     return 2 * k * n * whole / max(n - correction, 0) + np.finfo(np.float32).tiny

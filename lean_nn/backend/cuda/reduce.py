@@ -110,16 +110,19 @@ def _centred(x: Any, axes: Shape) -> Any:
     return x - _mean(x, axes)
 
 
+def _left(x: Any, axes: Shape, correction: int) -> Any:
+    return np.float64(max(prod(x.shape[a] for a in axes) - correction, 0))
+
+
 def variance(x: Any, *, out: Any, axes: Shape, correction: int) -> None:
     if out.size:
-        apart, left = _centred(x, axes), max(prod(x.shape[a] for a in axes) - correction, 0)
-        _put(out, _sum(apart * apart, axes) / np.float64(left))
+        apart = _centred(x, axes)
+        _put(out, _sum(apart * apart, axes) / _left(x, axes, correction))
 
 
 def variance_tangent(t: Any, x: Any, *, out: Any, axes: Shape, correction: int) -> None:
     if out.size:
-        left = max(prod(x.shape[a] for a in axes) - correction, 0)
-        _put(out, _sum(_centred(x, axes) * _centred(t, axes), axes) * np.float64(2) / np.float64(left))
+        _put(out, _sum(_centred(x, axes) * _centred(t, axes), axes) * np.float64(2) / _left(x, axes, correction))
 
 
 def normalize(x: Any, w: Any, b: Any, *, out: Triple, axes: Shape, eps: float) -> None:
