@@ -278,12 +278,12 @@ def _share(g: Any, x: Any, axes: Shape, correction: int) -> Any:
 
 
 def _variance_roundings(x: Any, axes: Shape) -> float:
-    """K = 45 + n/512 for n terms, and the outer ones of them."""
+    """K of the two bounds below."""
     return float(45 + prod(x.shape[a] for a in axes) / 512 + (x.shape[0] if 0 in axes else 0))
 
 
 def _variance_bound(u: float, x: Any, *, axes: Shape, correction: int) -> Any:
-    """(K·u·Σ (x − mean)² + n·(K·u·mean|x|)²)/(n − correction), K = `_variance_roundings`."""
+    """(K·u·Σ (x − mean)² + n·(K·u·mean|x|)²)/(n − correction), K = 45 + n/512 (+ the first axis' length if reduced)."""
     n = prod(x.shape[a] for a in axes)
     if n == 0:
         return np.full(without(x.shape, axes, True), np.nan)
