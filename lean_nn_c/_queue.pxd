@@ -3,7 +3,8 @@
 What a core has written it reads again quickly; what the other core has written costs it ten times as much. So the
 parts lie in one line per thread, neighbours together, and a thread takes those of its own line first: what it computes now
 begins where it left off in the call before, and where it had filled the planes. A thread whose line is empty helps out with
-the next one, so none waits for another that was held up. Usage, with as many rounds as there are parts:
+the next one, so none waits for another that was held up. Usage, with as many rounds as there are
+parts (or until `draw` finds none):
 
     open_queue(&q, parts, threads)
     for i in prange(parts, schedule="dynamic", num_threads=threads):
@@ -30,17 +31,16 @@ cdef extern from *:
 
     static __attribute__((noinline, unused)) int64_t lnn_draw(lnn_queue *q, int thread)
     {
-        int64_t part = 0;
         for (int64_t i = 0; i < q->count; i++) {
             lnn_line *line = &q->line[(thread + i) % q->count];
-            part = __atomic_fetch_add(&line->next, 1, __ATOMIC_RELAXED);
-            if (part < line->stop) break;
+            const int64_t part = __atomic_fetch_add(&line->next, 1, __ATOMIC_RELAXED);
+            if (part < line->stop) return part;
         }
-        return part;
+        return -1;
     }
     """
     ctypedef struct Queue "lnn_queue":
         pass
     void open_queue "lnn_open_queue"(Queue* q, int64_t parts, int threads) noexcept nogil
-    # The next part for a thread; there is one, as long as fewer have been drawn than there are.
+    # The next part for a thread; -1 when all have been drawn.
     int64_t draw "lnn_draw"(Queue* q, int thread) noexcept nogil

@@ -40,17 +40,18 @@ NaN spreads over its tile, hence the status SPOILT, upon which conv.pyx takes an
 
 Order. Tiles are taken by units (two vectors of lanes), channels by blocks of 64, rows of U by panels of six. Blocks, and
 the runs of channels in a block between which products are left out (_winograd_plan.pxd), are added in order, so the bits
-depend on the geometry alone. With many units ("wide") all threads together make U; then a thread takes a unit or two,
-whose V stays in its cache. With few ("deep") all threads together make V; then a thread takes panels and makes their U just
-before it is used: in the cache, where it stays. What is made together is dear to the other threads (_queue.pxd), so if U is
-the smaller of the two, fewer units are called many.
+depend on the geometry alone. With many units ("wide") all threads need U, and a thread takes a unit or two, whose V stays in
+its cache. With few ("deep") all threads need V, and a thread takes panels and makes their U just before it is used: in the
+cache, where it stays. What all need each makes for itself where that costs little (_winograd_cost.pxd), else they make it
+together; that is dear to the other threads, so if U is the smaller of the two, fewer units are called many.
 
 Temporary memory, in values, of one group with C channels and O rows; L is 16 floats or 8 doubles with AVX2:
 
     wide    S C O for U, but at most LIMIT (or four panels); per thread 2 S L (C + 24)
     deep    8 S L C for V;                                   per thread S (24 min(C, 64) + 8 L 24)
 
-each plus about 1 in 100 between the matrices: for 256 channels of floats at most 24 + 1.3 MB, and 4.7 + 0.7 MB.
+each plus about 1 in 100 between the matrices: for 256 channels of floats at most 24 + 1.3 MB, and 4.7 + 0.7 MB. Threads that
+make U or V for themselves have one each, of LIMIT together at most.
 """
 
 from cython.parallel cimport prange
@@ -63,6 +64,7 @@ from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport SPARE_LINE, aligned, lanes, lnn_tail, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_BYTES, LNN_WINO_VECTORS
+from lean_nn_c._winograd_cost cimport Costs, apart, common, costs, faster
 from lean_nn_c._winograd_plan cimport Plan, Zone, set_plan, tiles_of, units_left, zone_of
 from lean_nn_c._winograd_steps cimport (
     BLOCK, PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, u_size, v_size, v_step,
@@ -77,7 +79,7 @@ from lean_nn_c.threads cimport threads_for
 cdef enum:
     UNITS = 8               # units worked on together when there are few
     CHUNK = 16              # channels whose V one thread makes at a time
-    LIMIT = 6291456         # values of U made at a time when there are many units
+    LIMIT = 6291456         # values of U made at a time when there are many units; of what threads make for themselves
 
 
 # --- one copy in the module of what is long and called in several places ---
@@ -100,6 +102,7 @@ cdef void filter_panel(const Plan* p, int64_t panel, int64_t block, const real* 
 
 
 cdef void pack(const Plan* p, int64_t first, int64_t stop, const real* w, real* u, int threads) noexcept nogil:
+    """U of panels first..stop."""
     cdef int64_t i, blocks = blocks_of(p)
     for i in prange((stop - first) * blocks, schedule="dynamic", num_threads=threads):
         filter_panel(p, first + i // blocks, i % blocks, w, u + i * u_size(p))
@@ -124,30 +127,46 @@ cdef int64_t panels_at_once(const Plan* p) noexcept nogil:
     return min(max(LIMIT // (blocks_of(p) * u_size(p)), PANELS), panels_of(p))
 
 
+cdef bint wide_turn(const Plan* p, Queue* queue, int thread, int64_t together, int64_t first, int64_t stop, const real* x,
+                    const real* w, real* own, const real* u, const real* b, real* y, real* space) noexcept nogil:
+    """What one thread does: U of panels first..stop, if it is to be its own, and units."""
+    cdef int64_t blocks = blocks_of(p), item = draw(queue, thread), i
+    cdef bint spoilt = False
+    for i in range((stop - first) * blocks if own != NULL and item >= 0 else 0):
+        filter_panel(p, first + i // blocks, i % blocks, w, own + i * u_size(p))
+    while item >= 0:
+        spoilt |= wide_units(p, item * together, min(together, p.units - item * together), first, stop, x,
+                             u if own == NULL else <const real*>own, b, y, space)
+        item = draw(queue, thread)
+    return spoilt
+
+
 cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, const real* b, real* y,
               int threads) noexcept nogil:
     """Threads take units."""
     cdef int64_t first = 0, stop, i, together = 2 if p.units >= 8 * threads else 1
-    cdef int64_t panel_size = blocks_of(p) * u_size(p)
-    cdef int64_t per_thread = together * (v_size(p) + t_size(p)), items = (p.units + together - 1) // together
-    cdef int64_t made = 0 if packed != NULL else panels_at_once(p) * panel_size
-    cdef real* memory = <real*>take_scratch((made + threads * per_thread + SPARE_LINE) * sizeof(real))
+    cdef int64_t panel_size = blocks_of(p) * u_size(p), made = 0 if packed != NULL else panels_at_once(p) * panel_size
+    cdef Costs c = costs(False, False)
+    cdef bint own = 0 < threads * made <= LIMIT and apart(c.filters, c.product * p.width * p.work, threads)
+    cdef int64_t shared = 0 if own else made, alone = made - shared
+    cdef int64_t per_thread = whole_lines(alone + together * (v_size(p) + t_size(p)))
+    cdef real* memory = <real*>take_scratch((shared + threads * per_thread + SPARE_LINE) * sizeof(real))
     cdef real* u = aligned(memory)
-    cdef const real* at
-    cdef int64_t item, spoilt = 0
+    cdef real* space = u + shared
+    cdef int64_t spoilt = 0
     cdef Queue queue
     if memory == NULL:
         return NO_MEMORY
     while first < panels_of(p):
         stop = min(first + panels_at_once(p), panels_of(p))
-        if packed == NULL:
+        if shared:
             pack(p, first, stop, w, u, threads)
-        at = <const real*>u if packed == NULL else packed + first * panel_size
-        open_queue(&queue, items, threads)
-        for i in prange(items, schedule="dynamic", num_threads=threads):
-            item = draw(&queue, omp_get_thread_num())
-            spoilt += wide_units(p, item * together, min(together, p.units - item * together), first, stop, x, at, b, y,
-                                 u + made + omp_get_thread_num() * per_thread)
+        open_queue(&queue, (p.units + together - 1) // together, threads)
+        for i in prange(threads, schedule="static", chunksize=1, num_threads=threads):
+            spoilt += wide_turn(p, &queue, <int>i, together, first, stop, x, w,
+                                space + i * per_thread if own else NULL,
+                                <const real*>u if packed == NULL else packed + first * panel_size, b, y,
+                                space + i * per_thread + alone)
         first = stop
     give_scratch(memory)
     return SPOILT if spoilt else DONE
@@ -171,30 +190,51 @@ cdef bint deep_panels(const Plan* p, int64_t unit, int64_t units, int64_t first,
     return spoilt
 
 
+cdef bint deep_turn(const Plan* p, Queue* queue, int thread, int64_t unit, int64_t units, int64_t pieces, int64_t parts,
+                    const real* x, real* own, const real* v, const real* w, const real* packed, const real* b, real* y,
+                    real* space) noexcept nogil:
+    """What one thread does: V of the units, if it is to be its own, and pieces of the panels for parts of the units."""
+    cdef int64_t panels = panels_of(p), item = draw(queue, thread), i, low, high
+    cdef bint spoilt = False
+    for i in range(units if own != NULL and item >= 0 else 0):
+        image_tiles(p, unit + i, 0, p.true_channels, 0, p.channels, BLOCK, x, own + i * v_size(p), p.width)
+    while item >= 0:
+        i, low, high = item // parts, item % parts * units // parts, (item % parts + 1) * units // parts
+        spoilt |= deep_panels(p, unit + low, high - low, i * panels // pieces, (i + 1) * panels // pieces, w, packed,
+                              (v if own == NULL else <const real*>own) + low * v_size(p), b, y, space)
+        item = draw(queue, thread)
+    return spoilt
+
+
 cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, const real* b, real* y,
               int threads) noexcept nogil:
     """Threads take panels."""
     cdef int64_t most = min(p.units, <int64_t>UNITS), chunks = (p.true_channels + CHUNK - 1) // CHUNK
-    cdef int64_t per_thread = deep_u(p, packed != NULL) + most * t_size(p), panels = panels_of(p)
+    cdef int64_t panels = panels_of(p), made = most * v_size(p)
     cdef int64_t pieces = min((panels + PANELS * threads - 1) // (PANELS * threads) * threads, panels)
-    cdef int64_t unit, units, parts, i, spoilt = 0
-    cdef real* memory = <real*>take_scratch((most * v_size(p) + threads * per_thread + SPARE_LINE) * sizeof(real))
+    cdef Costs c = costs(False, packed != NULL)
+    cdef bint own = threads * made <= LIMIT and apart(c.image * p.width * p.points * p.units,
+                                                      p.rows * (c.product * p.width * p.work + c.filters), threads)
+    cdef int64_t shared = 0 if own else made, alone = made - shared
+    cdef int64_t per_thread = whole_lines(alone + deep_u(p, packed != NULL) + most * t_size(p))
+    cdef int64_t unit = 0, units, parts, i, spoilt = 0
+    cdef real* memory = <real*>take_scratch((shared + threads * per_thread + SPARE_LINE) * sizeof(real))
     cdef real* v = aligned(memory)
+    cdef real* space = v + shared
+    cdef Queue queue
     if memory == NULL:
         return NO_MEMORY
-    unit = 0
     while unit < p.units:
         units = min(most, p.units - unit)
-        for i in prange(units * chunks, schedule="dynamic", num_threads=threads):
+        for i in prange(0 if own else units * chunks, schedule="dynamic", num_threads=threads):
             image_tiles(p, unit + i // chunks, i % chunks * CHUNK, min(i % chunks * CHUNK + CHUNK, p.true_channels), 0,
                         p.channels, BLOCK, x, v + i // chunks * v_size(p), p.width)
         parts = min(units, (2 * threads + pieces - 1) // pieces) if threads > 1 else 1
-        for i in prange(pieces * parts, schedule="dynamic", num_threads=threads):
-            spoilt += deep_panels(p, unit + i % parts * units // parts,
-                                  (i % parts + 1) * units // parts - i % parts * units // parts,
-                                  i // parts * panels // pieces, (i // parts + 1) * panels // pieces, w, packed,
-                                  <const real*>v + i % parts * units // parts * v_size(p), b, y,
-                                  v + most * v_size(p) + omp_get_thread_num() * per_thread)
+        open_queue(&queue, pieces * parts, threads)
+        for i in prange(threads, schedule="static", chunksize=1, num_threads=threads):
+            spoilt += deep_turn(p, &queue, <int>i, unit, units, pieces, parts, x,
+                                space + i * per_thread if own else NULL, <const real*>v, w, packed, b, y,
+                                space + i * per_thread + alone)
         unit += units
     give_scratch(memory)
     return SPOILT if spoilt else DONE
@@ -332,40 +372,6 @@ cdef int winograd_tile(const Geometry* g, bint transposed, int itemsize) noexcep
     return 4 if four.work < two.work else 2
 
 
-cdef bint common(const Geometry* g) noexcept nogil:
-    """A 3 x 3 kernel with stride 1 and dilation 1."""
-    return (g.rank == 2 and g.ker[0] == g.ker[1] == 3 and g.stride[0] == g.stride[1] == 1
-            and g.dil[0] == g.dil[1] == 1)
-
-
-cdef struct Costs:      # in terms of a sum by taps
-    double product      # a term of the tiles' products
-    double image        # a tile's transform, per channel and point; twice as much where it is gathered from cells apart
-    double result       # and per row
-    double filters      # a filter's
-    double few          # by taps: of a term, divided by the rows (or 4)
-    double line         # the same, divided by the outputs of a line
-    double plane        # of a cell of the source
-    double stride       # of a term, where strides are more than 1
-
-
-cdef double faster(const Plan* p, const Geometry* g, const Costs* c) noexcept nogil:
-    """How many times as fast as by taps one group is.
-
-    The costs were fitted to 4,000 timings, one thread, float: kernels of 2 to 9 cells, stride 1 and 2, dilation 1 and 2, 4 to
-    128 channels, 1 to 16 samples of 7 x 7 to 39 x 39. Of those it takes, the ratio's mean is 1.25 to 1.35; its choices
-    are 2 (conv, conv_input) and 4 per cent (conv_weight) slower than always the faster one.
-    """
-    cdef double pairs = <double>p.channels * p.rows, terms = <double>g.n * g.outs * g.taps * g.cg * g.og
-    cdef bint strided = g.stride[g.rank - 1] > 1
-    cdef double transforms = ((2 if p.x.in_step > 1 else 1) * c.image * p.channels
-                              + (1.5 if p.x.out_step > 1 or p.line else 1) * c.result * p.rows)
-    cdef double cost = p.width * (p.work * c.product * pairs + <double>p.units * p.points * transforms) + c.filters * pairs
-    cdef double taps = (terms * (1 + c.few / max(p.true_rows, <int64_t>4) + c.line / p.x.out_size + (c.stride if strided else 0))
-                        + c.plane * g.n * p.true_channels * p.in_cells + 10 * <double>g.taps * g.cg * g.og)
-    return taps / cost
-
-
 cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsize, double lead,
                           bint packed) noexcept nogil:
     """How many times as fast as taps it is, at least 1; 0 where it is not: the transforms must be few beside the products
@@ -380,7 +386,7 @@ cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsiz
     it is 1.1 (7 x 7) to 2.2 times as fast, with 64 1.4 to 3; below 8 channels or 7 x 7 outputs the two take turns.
     """
     cdef Plan p
-    cdef Costs c = [1.2, 12, 19, 0 if packed else 630, 3, 2.5, 0 if transposed else 20, 0.6 if transposed else 0]
+    cdef Costs c = costs(transposed, packed)
     cdef double gain
     if m == 0 or g.taps < 3 or not planned(&p, g, transposed, m, LNN_BYTES // itemsize):
         return 0
