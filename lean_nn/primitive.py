@@ -183,10 +183,15 @@ def _outputs(prim: Primitive, avals: list[Aval], params: dict[str, Any]) -> tupl
     out = prim.abstract(*avals, **params)
     outs = (out,) if isinstance(out, Aval) else tuple(out)
     for aval in outs:
-        if prod(aval.shape) * aval.dtype.itemsize > sys.maxsize:
+        if not addressable(aval):
             raise ValueError(f"{prim.name}: the output fits into memory's address range; got shape {aval.shape} "
                              f"of {aval.dtype}; make it smaller")
     return outs
+
+
+def addressable(aval: Aval) -> bool:
+    """Whether NumPy takes such an array: its bytes can be counted, also those along axes beside an empty one."""
+    return prod(n for n in aval.shape if n) * aval.dtype.itemsize <= sys.maxsize
 
 
 def _backend_of(prim: Primitive, arrays: tuple[Any, ...]) -> Backend:

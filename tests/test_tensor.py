@@ -247,6 +247,8 @@ def test_from_dlpack_of_another_device() -> None:
 def test_sizes_beyond_memory_are_refused_before_allocation() -> None:
     with pytest.raises(ValueError, match="^broadcast_to: the output fits into memory's address range; got shape"):
         ln.functional.broadcast_to(ln.tensor([1.0]), (2**40, 2**40))
+    with pytest.raises(ValueError, match="^pad: the output fits into memory's address range; got shape"):  # though it is empty
+        ln.functional.pad(ln.tensor(np.zeros((0, 2))), (2**64, 0))
 
 
 @pytest.mark.parametrize(

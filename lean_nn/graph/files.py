@@ -25,7 +25,6 @@ import json
 import mmap
 import os
 import stat
-import sys
 from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
@@ -44,7 +43,7 @@ from lean_nn.graph.program import Program
 from lean_nn.graph.sizes import Size, closed, shown
 from lean_nn.graph.trace import ArraySpec, Traced
 from lean_nn.ops import find
-from lean_nn.primitive import Aval
+from lean_nn.primitive import Aval, addressable
 
 __all__ = ["from_bytes", "load_program", "save", "to_bytes"]
 
@@ -275,7 +274,7 @@ def _checked(aval: Aval) -> Aval:
     """The same, if an array can be like that."""
     if not all(type(n) is int and n >= 0 for n in aval.shape) or aval.dtype not in NAMES:
         raise ValueError(f"sizes are whole numbers; got {short(aval)}")
-    if prod(max(n, 1) for n in aval.shape) * aval.dtype.itemsize > sys.maxsize:
+    if not addressable(aval):
         raise ValueError(f"an array fits into memory's address range; got {short(aval)}")
     return aval
 
