@@ -79,6 +79,7 @@ from lean_nn_c.threads cimport threads_for
 cdef enum:
     UNITS = 8               # units worked on together when there are few
     CHUNK = 16              # channels whose V one thread makes at a time
+    NEAR = 65536            # values of a U that stays in the cache: then a few units are many, each V being used at once
     LIMIT = 6291456         # values of U made at a time when there are many units; of what threads make for themselves
 
 
@@ -349,7 +350,7 @@ cdef int run(const Plan* p, int64_t taps, const real* x, const real* w, const re
     cdef double work = <double>p.tiles * p.points * p.channels * p.rows / 8
     threads = threads_for(<Py_ssize_t>min(work, 1e18))
     for group in range(p.groups):
-        if p.units >= 4 * threads and (p.units > UNITS or threads > 1 and u_group < p.units * v_size(p)):
+        if p.units >= 4 * threads and (p.units > UNITS or u_group <= NEAR or threads > 1 and u_group < p.units * v_size(p)):
             status = wide(p, x + group * x_step, w + group * w_group if w != NULL else NULL,
                           packed + group * u_group if packed != NULL else NULL,
                           b + group * p.rows if b != NULL else NULL, y + group * y_step, threads)
