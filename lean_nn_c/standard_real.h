@@ -10,6 +10,9 @@
 #define INTS LNN_NAME(lnn_ints)
 #define TURN (128 / LNN_SIZE) /* values that all lanes together take at a time */
 
+/* Keeps the compiler from clearing numbers by a string instruction, which takes longer than a row: often there is one group. */
+#define ONE_BY_ONE __asm__ volatile("")
+
 /* the lanes of `acc` added as a tree */
 LNN_INLINE double LNN_NAME(lnn_std_lanes)(V acc[VECTORS]) {
 #pragma GCC unroll 4
@@ -107,7 +110,7 @@ LNN_INLINE void LNN_NAME(lnn_std_numbers)(const lnn_standard *job, ptrdiff_t g, 
     }
     const double r = ((const T *)job->rstd)[g];
     const double scale = job->mean ? r : 1, dot = scale * sums[1]; /* Σ t·z */
-    const double p = (job->w ? ((const T *)job->w)[g] : 1.0) * r;
+    const double p = (job->w && !job->W ? ((const T *)job->w)[g] : 1.0) * r; /* a factor per feature is none of the group's */
     const double gm = job->g_mean ? ((const T *)job->g_mean)[g] : 0.0, gr = job->g_rstd ? ((const T *)job->g_rstd)[g] : 0.0;
     number[0] = (T)p;
     number[1] = (T)((gm - p * sums[0]) / n);
@@ -243,7 +246,7 @@ static void LNN_NAME(lnn_back_features)(const lnn_standard *job, ptrdiff_t task)
     double *sum_w = (double *)job->scratch + 2 * block * W + own * F, *sum_b = sum_w + W;
     T *part_w = (T *)((double *)job->scratch + 2 * job->blocks * W) + 2 * block * W + own * F, *part_b = part_w + W;
     lnn_standard plain = *job;
-    plain.w = plain.first = plain.second = NULL;
+    plain.first = plain.second = NULL;
     for (ptrdiff_t f = 0; f < F; f++) sum_w[f] = sum_b[f] = 0, part_w[f] = part_b[f] = 0;
     for (ptrdiff_t n = begin; n < end; n++) {
         const ptrdiff_t g = n * apart + own;
@@ -299,7 +302,11 @@ static void LNN_NAME(lnn_join_features)(const lnn_standard *job, ptrdiff_t first
 /* mean and rstd of the groups of a unit */
 static void LNN_NAME(lnn_std_statistics)(const lnn_standard *job, ptrdiff_t first, int groups) {
     const T *x = (const T *)job->x + first * job->B;
-    double count[LNN_SIDE] = {0}, mean[LNN_SIDE] = {0}, spread[LNN_SIDE] = {0};
+    double count[LNN_SIDE], mean[LNN_SIDE], spread[LNN_SIDE];
+    for (int k = 0; k < groups; k++) {
+        count[k] = mean[k] = spread[k] = 0;
+        ONE_BY_ONE;
+    }
     EACH_PIECE(
         const double size = (double)(rows * n), near = LNN_NAME(lnn_std_piece)(x + at, rows, n, pitch, 0, 1, 1) / size;
         const double off = job->alone ? LNN_NAME(lnn_std_off)(x + at, rows, n, pitch, (T)near) : 0;
@@ -385,16 +392,18 @@ static void LNN_NAME(lnn_slope)(const lnn_standard *job, ptrdiff_t unit) {
     const int groups = lnn_standard_groups(job, first);
     T *kept = (T *)(job->kept ? job->kept : job->y);
     const T *t = (job->relu ? kept : (const T *)job->t) + first * B, *x = (const T *)job->x + first * B;
-    T mean[LNN_SIDE] = {0}, number[LNN_SIDE][3];
-    double sums[LNN_SIDE][3] = {{0}};
-    for (int k = 0; k < groups && job->mean; k++) mean[k] = ((const T *)job->mean)[first + k];
+    T mean[LNN_SIDE], number[LNN_SIDE][3];
+    double sums[LNN_SIDE][3];
+    for (int k = 0; k < groups; k++) {
+        mean[k] = job->mean ? ((const T *)job->mean)[first + k] : 0;
+        sums[k][0] = sums[k][1] = sums[k][2] = 0;
+        ONE_BY_ONE;
+    }
     EACH_PIECE(
         if (job->relu) LNN_NAME(lnn_std_gate)(job, kept, first + k, first * B + at, rows, n);
         LNN_NAME(lnn_std_pair)(t + at, x + at, NULL, rows, n, pitch, mean[k], sums[k]);
         if (job->alone) sums[k][2] += LNN_NAME(lnn_std_off)(x + at, rows, n, pitch, mean[k]);)
-    lnn_standard own = *job;
-    if (job->W) own.w = NULL;
-    for (int k = 0; k < groups; k++) LNN_NAME(lnn_std_numbers)(&own, first + k, sums[k], number[k]);
+    for (int k = 0; k < groups; k++) LNN_NAME(lnn_std_numbers)(job, first + k, sums[k], number[k]);
     if (!job->y) return;
     for (ptrdiff_t a = job->A - 1; a >= 0; a--) /* what was read last is still near */
         for (int k = 0; k < groups; k++) {
@@ -413,7 +422,8 @@ static void LNN_NAME(lnn_slope)(const lnn_standard *job, ptrdiff_t unit) {
 }
 
 static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrdiff_t task) {
-    const lnn_standard dual = lnn_standard_dual(job);
+    lnn_standard dual;
+    if (job->v) dual = lnn_standard_dual(job);
     switch (lnn_standard_way(job)) {
     case LNN_STRIPS:
         if (phase > 2) LNN_NAME(lnn_strip)(&dual, phase - 3, task);
@@ -454,3 +464,4 @@ static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrd
 #undef BY_B
 #undef BACK
 #undef EACH_PIECE
+#undef ONE_BY_ONE
