@@ -14,7 +14,7 @@
  * not positive becomes 0; given mean and rstd, nothing is summed. Slope: `other` is added to t, and with `relu` it is 0 where `gate`
  * is not positive, or without a gate where y = w·z + b is not; that t is at `kept` afterwards (else in y, on the way).
  *
- * Statistics take one pass: a piece of up to PIECE elements, which stays in the first cache, gets its mean and then its
+ * Statistics take one pass: a piece of up to PIECE bytes, which stays in the first cache, gets its mean and then its
  * squares around that; pieces are merged in double by (n₁, μ₁, S₁) + (n₂, μ₂, S₂) = (n, μ₁ + δ·n₂/n, S₁ + S₂ + δ²·n₁·n₂/n),
  * δ = μ₂ − μ₁. No cancellation: every term is a square.
  *
@@ -22,7 +22,7 @@
  * error would meet Σ t; so they are Σ t·(x − μ) − m(t)·Σ (x − μ), which is the same whatever stands for μ.
  *
  * Sums of a piece run in fixed lanes (128 bytes of them, whatever the vector width), added as a tree. A unit of work is up
- * to LNN_SIDE neighbouring groups, about a piece wide (B = 1: columns, added side by side); it is fixed by the shape, so the
+ * to LNN_SIDE neighbouring groups, LNN_UNIT elements or one group (B = 1: columns, added side by side); it is fixed by the shape, so the
  * bits do not depend on threads. Where a group is shared by several tasks (columns of many rows, factors that vary inside a
  * group) their sums wait in scratch, for at most LNN_BLOCKS of them; elsewhere the stack is enough. Where x has a tangent v, a task
  * is followed by that of the slope on the same unit, which finds it in the cache; columns have the slope's phases after their own.
@@ -35,7 +35,7 @@
 #include "hot.h"
 #include "part.h"
 
-enum { LNN_PIECE = 512, LNN_SIDE = 128, LNN_STRIP = 1024, LNN_STRIP_ROWS = 32, LNN_BLOCKS = 32 };
+enum { LNN_PIECE = 4096, LNN_UNIT = 512, LNN_SIDE = 128, LNN_STRIP = 1024, LNN_STRIP_ROWS = 32, LNN_BLOCKS = 32 };
 
 typedef struct {
     ptrdiff_t A, G, B;
@@ -79,9 +79,9 @@ static inline lnn_way lnn_standard_way(const lnn_standard *job) {
     return job->B == 1 ? LNN_STRIPS : LNN_UNITS;
 }
 
-/* groups of a unit: as many as lie within a piece */
+/* groups of a unit: as many as lie within LNN_UNIT elements */
 static inline ptrdiff_t lnn_standard_side(ptrdiff_t B) {
-    const ptrdiff_t side = B < LNN_PIECE ? LNN_PIECE / B : 1;
+    const ptrdiff_t side = B < LNN_UNIT ? LNN_UNIT / B : 1;
     return side < LNN_SIDE ? side : LNN_SIDE;
 }
 static inline ptrdiff_t lnn_standard_units(ptrdiff_t G, ptrdiff_t B) {

@@ -9,6 +9,7 @@
 #define PART LNN_NAME(lnn_part)
 #define INTS LNN_NAME(lnn_ints)
 #define TURN (128 / LNN_SIZE) /* values that all lanes together take at a time */
+#define PIECE (LNN_PIECE / LNN_SIZE)
 
 /* Keeps the compiler from clearing numbers by a string instruction, which takes longer than a row: often there is one group. */
 #define ONE_BY_ONE __asm__ volatile("")
@@ -91,12 +92,12 @@ static LNN_APART void LNN_NAME(lnn_std_pair)(const T *t, const T *x, const T *w,
 /* the groups of a unit piece by piece: whole rows of B while they fit, else parts of a row; neighbours in turn, so that
  * memory is read as it lies */
 #define EACH_PIECE(...) \
-    const ptrdiff_t pitch = job->G * job->B, each = job->B < LNN_PIECE ? LNN_PIECE / job->B : 1; \
+    const ptrdiff_t pitch = job->G * job->B, each = job->B < PIECE ? PIECE / job->B : 1; \
     for (ptrdiff_t a = 0; a < job->A; a += each) \
         for (int k = 0; k < groups; k++) \
-            for (ptrdiff_t i = 0; i < job->B; i += LNN_PIECE) { \
+            for (ptrdiff_t i = 0; i < job->B; i += PIECE) { \
                 const ptrdiff_t rows = job->A - a < each ? job->A - a : each; \
-                const ptrdiff_t n = job->B - i < LNN_PIECE ? job->B - i : LNN_PIECE, at = a * pitch + k * job->B + i; \
+                const ptrdiff_t n = job->B - i < PIECE ? job->B - i : PIECE, at = a * pitch + k * job->B + i; \
                 __VA_ARGS__ \
             }
 
@@ -254,13 +255,13 @@ static void LNN_NAME(lnn_back_features)(const lnn_standard *job, ptrdiff_t task)
         T *y = (T *)job->y + g * B, number[3];
         double sums[2] = {0, 0};
         if (S == 1)
-            for (ptrdiff_t i = 0; i < B; i += LNN_PIECE)
-                LNN_NAME(lnn_std_pair)(t + i, x + i, w + i, 1, B - i < LNN_PIECE ? B - i : LNN_PIECE, 0, mean, sums);
+            for (ptrdiff_t i = 0; i < B; i += PIECE)
+                LNN_NAME(lnn_std_pair)(t + i, x + i, w + i, 1, B - i < PIECE ? B - i : PIECE, 0, mean, sums);
         else
             for (ptrdiff_t f = 0; f < F; f++) {
                 double run[2] = {0, 0};
-                for (ptrdiff_t i = 0; i < S; i += LNN_PIECE)
-                    LNN_NAME(lnn_std_pair)(t + f * S + i, x + f * S + i, NULL, 1, S - i < LNN_PIECE ? S - i : LNN_PIECE, 0, mean, run);
+                for (ptrdiff_t i = 0; i < S; i += PIECE)
+                    LNN_NAME(lnn_std_pair)(t + f * S + i, x + f * S + i, NULL, 1, S - i < PIECE ? S - i : PIECE, 0, mean, run);
                 sums[0] += w[f] * run[0], sums[1] += w[f] * run[1];
                 sum_w[f] += r * run[1], sum_b[f] += run[0];
             }
@@ -464,4 +465,5 @@ static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrd
 #undef BY_B
 #undef BACK
 #undef EACH_PIECE
+#undef PIECE
 #undef ONE_BY_ONE
