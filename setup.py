@@ -54,9 +54,11 @@ PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-mod
                                      "-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]  # fmt: skip
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
-HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool", "pool_average")}
+HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool")}
 COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "step", "threads"}
-INNER = {"index", "move", "x86_64_v3.elementwise", "x86_64_v3.reduce"}  # small, but for the loops in their headers: hot.h
+# Small, but for the loops in their headers: hot.h.
+INNER = {"index", "move", *(f"x86_64_v3.{name}" for name in ("elementwise", "pool_average", "reduce"))}
+CALLS = {"x86_64_v2.pool_average", "x86_64_v3.pool_average"}  # small code would copy short rows by one slow instruction
 PRODUCTS = {"direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:
@@ -123,6 +125,8 @@ def translated() -> dict[str, str]:
 
 def extensions() -> list[Extension]:
     def extension(name: str, source: str, flags: list[str]) -> Extension:
+        if name in CALLS and not DEBUG:
+            flags = [*flags, "-mstringop-strategy=libcall"]
         optimise = FAST if name in HOT else [*SMALL, *EPILOGUES] if name in INNER else SMALL if name in COLD else PLAIN
         hot = [("LNN_HOT", "1")] if name in INNER and not DEBUG else []
         return Extension(

@@ -232,6 +232,11 @@ cdef inline int64_t seek(const Axis* axis, int64_t cell, int64_t p) noexcept nog
     return p
 
 
+cdef inline bint same_windows(const Axis* axis, int64_t i, int64_t j) noexcept nogil:
+    """Whether cells i and j have the same windows, so far as that is known."""
+    return axis.step == 1 and axis.low[i] == axis.low[j] and axis.high[i] == axis.high[j]
+
+
 cdef inline void start_cover(CoverCursor* c, const Windows* w, int64_t row) noexcept nogil:
     """The first output row above input row `row` of a plane."""
     cdef int a

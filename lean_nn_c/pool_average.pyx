@@ -11,16 +11,21 @@ nor on the machine, and ``kernels.cu`` follows it:
   columns. So are the windows that hold a cell: a column of them that has one divisor is divided once.
 * All others are summed in row-major order.
 
+Long rows of like windows take registers along the row (``pool_rows.h``); short rows, windows far apart and irregular
+ones take a plane in each lane (``_pool_lanes.pxd``). The bits are the same.
+
 With n terms in a sum, |ŷ − y| ≤ γₙ₊₂ · Σ|terms| / divisor.
 """
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 
+from lean_nn_c._divisor cimport GIVEN, Divisor, inner_table, outer_divisor
+from lean_nn_c._pool_lanes cimport CELLS, Cut, Kind, cut_lanes, lanes_unit, lnn_lanes_kinds
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
-    Axis, Band, Cover, CoverCursor, RowCursor, Windows, filled, list_rows, next_cover, next_row, planes_of,
-    seek, start_band, start_cover, start_rows, unused, whole,
+    MANY, Axis, Band, Cover, CoverCursor, RowCursor, Windows, filled, list_rows, next_cover, planes_of, same_windows,
+    start_band, start_cover, start_rows, unused, whole,
 )
 from lean_nn_c.step cimport STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
@@ -34,99 +39,26 @@ cdef extern from "pool_rows.h" nogil:
     bint lnn_spread_fits(const Axis*)
     float lnn_sum_all_f32(const float*, int64_t)
     double lnn_sum_all_f64(const double*, int64_t)
-    void lnn_average_each_f32(const float*, const Band*, int64_t, int64_t, float, const int64_t*, float*)
-    void lnn_average_each_f64(const double*, const Band*, int64_t, int64_t, double, const int64_t*, double*)
+    void lnn_fill_f32(float, int64_t, float*)
+    void lnn_fill_f64(double, int64_t, double*)
     void lnn_average_band_f32(const float*, const Band*, float, const int64_t*, float*)
     void lnn_average_band_f64(const double*, const Band*, double, const int64_t*, double*)
     ctypedef struct Phases "lnn_phases":
         pass
     void lnn_find_phases(const Axis*, Phases*)
-    float lnn_share_of_f32(const float*, const Cover*, const float*, const int64_t*, int64_t)
-    double lnn_share_of_f64(const double*, const Cover*, const double*, const int64_t*, int64_t)
     void lnn_spread_cover_f32(const float*, const Cover*, const Phases*, const float*, const int64_t*, float*)
     void lnn_spread_cover_f64(const double*, const Cover*, const Phases*, const double*, const int64_t*, double*)
 
 cdef enum:
     BLOCK = 4096         # outputs of a long row that one thread computes at a time
     GROUP = 1024         # outputs of several short rows, likewise
-    CELLS = 4096         # cells of several short rows, for the transpose
-    PADDED = 0
-    REAL = 1
-    GIVEN = 2
-
-
-cdef struct Divisor:
-    int kind
-    double given
-
-
-cdef inline const int64_t* inner_table(const Axis* axis, Divisor by) noexcept nogil:
-    if by.kind == GIVEN:
-        return NULL
-    return axis.count if by.kind == REAL else axis.divisor
-
-
-cdef inline double outer_divisor(int64_t padded, int64_t count, Divisor by) noexcept nogil:
-    if by.kind == GIVEN:
-        return by.given
-    return <double>max(1, count if by.kind == REAL else padded)
-
-
-cdef inline bint alike(const Axis* axis) noexcept nogil:
-    return axis.stride >= 1 and axis.outputs >= 2
 
 
 # --- forward -----------------------------------------------------------------------------------------------------
 
 
-cdef void average_cells(
-    const real* x,               # IN: the plane
-    const Windows* w,
-    RowCursor* rows,             # IN: at the first row of the box
-    int64_t p0, int64_t p1, Divisor by,
-    real* y,                     # OUT: the output row
-) noexcept nogil:
-    """Row by row of the box, each output's cells in order."""
-    cdef const Axis* axis = &w.axis[w.rank - 1]
-    cdef const int64_t* inner = inner_table(axis, by)
-    cdef real outer = <real>outer_divisor(rows.divisor, rows.count, by)
-    cdef int64_t p, j
-    cdef const real* cell
-    cdef real total
-    for p in range(p0, p1):
-        y[p] = 0
-    while rows.left > 0:
-        for p in range(p0, p1):
-            cell = x + rows.offset + axis.first[p]
-            total = y[p]
-            for j in range(axis.count[p]):
-                total = total + cell[j * axis.step]
-            y[p] = total
-        next_row(rows, w)
-    for p in range(p0, p1):
-        y[p] = y[p] / (outer * <real>(max(1, inner[p]) if inner != NULL else 1))
-
-
-cdef void average_band(
-    const real* x, Band* band, bint tiled, real outer, const int64_t* inner, real* y
-) noexcept nogil:
-    """Outputs of a band, column by column of their windows; without tiles its first row alone."""
-    if not tiled:
-        band.run = 1
-    if real is float:
-        if tiled:
-            lnn_average_band_f32(x, band, outer, inner, y)
-        else:
-            lnn_average_each_f32(x, band, band.p0, band.p1 - band.p0, outer, inner, y + band.p0)
-    else:
-        if tiled:
-            lnn_average_band_f64(x, band, outer, inner, y)
-        else:
-            lnn_average_each_f64(x, band, band.p0, band.p1 - band.p0, outer, inner, y + band.p0)
-
-
 cdef void average_rows(
-    const real* x, const Windows* w, int64_t planes, bint tiled, int64_t row, int64_t end, int64_t p0, int64_t p1,
+    const real* x, const Windows* w, int64_t planes, int64_t row, int64_t end, int64_t p0, int64_t p1,
     Divisor by, real* y,
 ) noexcept nogil:
     """Outputs `p0` to `p1` of the output rows `row` to `end`, counted over all planes."""
@@ -139,15 +71,14 @@ cdef void average_rows(
     while row < end:
         start_rows(&rows, w, row % w.out_rows)
         plane = x + row // w.out_rows * w.in_cells
-        if alike(axis) and 0 < rows.left <= LNN_ROWS:
-            outer = outer_divisor(rows.divisor, rows.count, by)
-            start_band(&band, w, planes, row, end, p0, p1)
-            band.rows, band.n_rows = offsets, list_rows(&rows, w, offsets, LNN_ROWS)
-            average_band(plane, &band, tiled, <real>outer, inner_table(axis, by), y + row * axis.outputs)
-            row += band.run
+        outer = outer_divisor(rows.divisor, rows.count, by)
+        start_band(&band, w, planes, row, end, p0, p1)
+        band.rows, band.n_rows = offsets, list_rows(&rows, w, offsets, LNN_ROWS)
+        if real is float:
+            lnn_average_band_f32(plane, &band, <float>outer, inner_table(axis, by), y + row * axis.outputs)
         else:
-            average_cells(plane, w, &rows, p0, p1, by, y + row * axis.outputs)
-            row += 1
+            lnn_average_band_f64(plane, &band, outer, inner_table(axis, by), y + row * axis.outputs)
+        row += band.run
 
 
 cdef inline real sum_whole(const real* x, int64_t cells) noexcept nogil:
@@ -166,7 +97,6 @@ cdef void average_planes(const real* x, real* y, const Windows* w, int64_t plane
     cdef int64_t blocks = (outputs + BLOCK - 1) // BLOCK
     cdef int64_t rows = planes * w.out_rows
     cdef int64_t group = max(1, GROUP // outputs), groups = (rows + group - 1) // group
-    cdef bint tiled = lnn_tiles_fit(&w.axis[w.rank - 1], LNN_BYTES // sizeof(real))
     cdef int threads = threads_for(rows * outputs * w.box)
     cdef int64_t unit, p0
     cdef real divisor
@@ -176,78 +106,14 @@ cdef void average_planes(const real* x, real* y, const Windows* w, int64_t plane
             y[unit] = sum_whole(x + unit * w.in_cells, w.in_cells) / divisor
     elif blocks == 1:
         for unit in prange(groups, schedule="static", num_threads=threads):
-            average_rows(x, w, planes, tiled, unit * group, min((unit + 1) * group, rows), 0, outputs, by, y)
+            average_rows(x, w, planes, unit * group, min((unit + 1) * group, rows), 0, outputs, by, y)
     else:
         for unit in prange(rows * blocks, schedule="static", num_threads=threads):
             p0 = unit % blocks * BLOCK
-            average_rows(
-                x, w, planes, tiled, unit // blocks, unit // blocks + 1, p0, min(p0 + BLOCK, outputs), by, y)
+            average_rows(x, w, planes, unit // blocks, unit // blocks + 1, p0, min(p0 + BLOCK, outputs), by, y)
 
 
 # --- transpose ---------------------------------------------------------------------------------------------------
-
-
-cdef void spread_cells(
-    const real* y_bar,           # IN: the plane
-    const Windows* w,
-    CoverCursor* rows,           # IN: at the first output row above
-    int64_t j0, int64_t j1, Divisor by,
-    real* x_bar,                 # OUT: the input row
-) noexcept nogil:
-    """Output row by output row above the cell, each row's windows in order."""
-    cdef const Axis* axis = &w.axis[w.rank - 1]
-    cdef const int64_t* inner = inner_table(axis, by)
-    cdef real outer, total
-    cdef int64_t j, p
-    for j in range(j0, j1):
-        x_bar[j] = 0
-    while rows.valid:
-        outer = <real>outer_divisor(rows.divisor, rows.count, by)
-        for j in range(j0, j1):
-            total = x_bar[j]
-            p = seek(axis, j, axis.low[j])
-            while p < axis.high[j]:
-                total = total + y_bar[rows.offset + p] / (outer * <real>(max(1, inner[p]) if inner != NULL else 1))
-                p = seek(axis, j, p + 1)
-            x_bar[j] = total
-        next_cover(rows, w)
-
-
-cdef void spread_columns(
-    const real* y_bar, const Cover* cover, const real* outer, const int64_t* inner, real* x_bar
-) noexcept nogil:
-    """A row of a cover where `phases` are too many: cell by cell, the shares of its windows in order."""
-    cdef const Axis* axis = cover.axis
-    cdef int64_t j, p
-    for j in range(cover.j0, cover.j1):
-        x_bar[j] = 0
-        p = seek(axis, j, axis.low[j])
-        while cover.n_rows and p < axis.high[j]:
-            if real is float:
-                x_bar[j] += lnn_share_of_f32(y_bar, cover, outer, inner, p)
-            else:
-                x_bar[j] += lnn_share_of_f64(y_bar, cover, outer, inner, p)
-            p = seek(axis, j, p + 1)
-
-
-cdef bint list_cover(
-    CoverCursor* c, const Windows* w, Divisor by, Cover* cover, int64_t* rows, real* outer
-) noexcept nogil:
-    """Output rows above, with their divisors; False where they are more than `LNN_ROWS`."""
-    cover.n_rows, cover.even, cover.rows = 0, True, rows
-    while c.valid:
-        if cover.n_rows == LNN_ROWS:
-            return False
-        rows[cover.n_rows] = c.offset
-        outer[cover.n_rows] = <real>outer_divisor(c.divisor, c.count, by)
-        cover.even = cover.even and outer[cover.n_rows] == outer[0]
-        cover.n_rows += 1
-        next_cover(c, w)
-    return True
-
-
-cdef inline bint same_windows(const Axis* axis, int64_t i, int64_t j) noexcept nogil:
-    return axis.step == 1 and axis.low[i] == axis.low[j] and axis.high[i] == axis.high[j]
 
 
 cdef int64_t alike_rows(const Windows* w, int64_t r, int64_t most) noexcept nogil:
@@ -265,6 +131,19 @@ cdef int64_t alike_rows(const Windows* w, int64_t r, int64_t most) noexcept nogi
     return t
 
 
+cdef void list_cover(
+    CoverCursor* c, const Windows* w, Divisor by, Cover* cover, int64_t* rows, real* outer
+) noexcept nogil:
+    """Output rows above, with their divisors."""
+    cover.n_rows, cover.even, cover.rows = 0, True, rows
+    while c.valid:
+        rows[cover.n_rows] = c.offset
+        outer[cover.n_rows] = <real>outer_divisor(c.divisor, c.count, by)
+        cover.even = cover.even and outer[cover.n_rows] == outer[0]
+        cover.n_rows += 1
+        next_cover(c, w)
+
+
 cdef void spread_alike(
     const real* y_bar, const Windows* w, const Phases* phases, int64_t row, Cover* cover, Divisor by, real* x_bar,
 ) noexcept nogil:
@@ -276,19 +155,9 @@ cdef void spread_alike(
     cdef const int64_t* inner = inner_table(axis, by)
     cdef const real* plane = y_bar + row // w.in_rows * w.out_cells
     cdef real* to = x_bar + row * axis.size
-    cdef int64_t t, c
     start_cover(&rows, w, row % w.in_rows)
-    if not (alike(axis) and list_cover(&rows, w, by, cover, offsets, outer)):
-        for t in range(cover.run):
-            for c in range(cover.copies):
-                start_cover(&rows, w, row % w.in_rows)
-                spread_cells(
-                    plane + t * cover.advance, w, &rows, cover.j0, cover.j1, by, to + t * cover.pitch + c * cover.copy)
-    elif phases == NULL:
-        for t in range(cover.run):
-            for c in range(cover.copies):
-                spread_columns(plane + t * cover.advance, cover, outer, inner, to + t * cover.pitch + c * cover.copy)
-    elif real is float:
+    list_cover(&rows, w, by, cover, offsets, outer)
+    if real is float:
         lnn_spread_cover_f32(plane, cover, phases, outer, inner, to + cover.j0)
     else:
         lnn_spread_cover_f64(plane, cover, phases, outer, inner, to + cover.j0)
@@ -334,9 +203,10 @@ cdef void spread_rows(
 
 
 cdef void fill(real value, int64_t n, real* x_bar) noexcept nogil:
-    cdef int64_t j
-    for j in range(n):
-        x_bar[j] = value
+    if real is float:
+        lnn_fill_f32(value, n, x_bar)
+    else:
+        lnn_fill_f64(value, n, x_bar)
 
 
 cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_t planes, Divisor by) noexcept nogil:
@@ -348,24 +218,75 @@ cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_
     cdef int threads = threads_for(planes * (w.out_cells * w.box + w.in_cells))
     cdef int64_t unit, j0
     cdef real divisor
-    cdef Phases table
-    cdef const Phases* phases = NULL
+    cdef Phases phases
     if whole(w):
         divisor = <real>whole_divisor(w, by)
         for unit in prange(planes, schedule="static", num_threads=threads):
             fill(y_bar[unit] / divisor, w.in_cells, x_bar + unit * w.in_cells)
         return
-    if lnn_spread_fits(axis):
-        lnn_find_phases(axis, &table)
-        phases = &table
+    lnn_find_phases(axis, &phases)
     if blocks == 1:
         for unit in prange(groups, schedule="static", num_threads=threads):
-            spread_rows(y_bar, w, phases, planes, unit * group, min((unit + 1) * group, rows), 0, size, by, x_bar)
+            spread_rows(y_bar, w, &phases, planes, unit * group, min((unit + 1) * group, rows), 0, size, by, x_bar)
     else:
         for unit in prange(rows * blocks, schedule="static", num_threads=threads):
             j0 = unit % blocks * block
             spread_rows(
-                y_bar, w, phases, planes, unit // blocks, unit // blocks + 1, j0, min(j0 + block, size), by, x_bar)
+                y_bar, w, &phases, planes, unit // blocks, unit // blocks + 1, j0, min(j0 + block, size), by, x_bar)
+
+
+# --- lanes: rows too short or windows too irregular for the registers along a row ---
+
+
+cdef bint lanes_needed(const Windows* w, int64_t lanes, bint transposed) noexcept nogil:
+    """Whether the kernels along a row do not fit: no like windows, or too many rows or cells for them."""
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef int64_t most = 1, here, j
+    cdef int a
+    for a in range(w.rank - 1):
+        here = 0
+        for j in range(w.axis[a].size if transposed else w.axis[a].outputs):
+            here = max(here, w.axis[a].high[j] - w.axis[a].low[j] if transposed else w.axis[a].count[j])
+            if not transposed and w.axis[a].count[j] == 0:     # windows without a cell
+                return True
+        most = min(most * here, MANY)
+    if most > LNN_ROWS or axis.stride < 1 or axis.outputs < 2:
+        return True
+    return not (lnn_spread_fits(axis) if transposed else lnn_tiles_fit(axis, lanes))
+
+
+cdef int64_t short_row(const Windows* w, int64_t lanes, bint transposed) noexcept nogil:
+    """Registers that a row may be long and still be better off in lanes: measured."""
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    cdef bint edges = axis.inside_low > 0 or axis.inside_high < axis.outputs
+    if transposed and axis.stride == axis.kernel == 2 and axis.step == 1 and not edges and axis.start == 0:
+        return 0 if w.rank == 2 else 2      # shares are written twice there: lnn_double_rows
+    if transposed:
+        return MANY if axis.stride > 2 or axis.kernel <= axis.stride == 2 else 6
+    if axis.stride > 2:
+        return 8 if edges else MANY if 4 * axis.outputs < 3 * lanes else 2
+    if edges:
+        return 4 if w.rank == 2 else 2
+    return 0 if w.rank == 2 else 1
+
+
+cdef bint lanes_suit(const Windows* w, int64_t planes, int64_t lanes, bint transposed) noexcept nogil:
+    if whole(w):
+        return False
+    if lanes_needed(w, lanes, transposed):
+        return True
+    return w.rank > 1 and 2 * planes >= lanes and w.axis[w.rank - 1].size <= lanes * short_row(w, lanes, transposed)
+
+
+cdef void lanes_planes(
+    const char* source, char* result, const Windows* w, int64_t planes, Divisor by, bint wide, bint transposed
+) noexcept nogil:
+    cdef const Kind* kind = &lnn_lanes_kinds[wide]
+    cdef Cut cut = cut_lanes(kind, w, transposed)
+    cdef int64_t units = (planes + cut.lanes - 1) // cut.lanes * cut.groups * cut.blocks, unit
+    cdef int threads = threads_for(planes * (w.out_cells * w.box + w.in_cells))
+    for unit in prange(units, schedule="static", num_threads=threads):
+        lanes_unit(kind, w, by, transposed, &cut, planes, unit, source, result)
 
 
 # --- as steps ----------------------------------------------------------------------------------------------------
@@ -374,13 +295,16 @@ cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_
 cdef struct Plan:
     Divisor by
     int64_t planes, cells, windows
+    bint lanes
     Windows w                            # last: a step keeps only the axes there are
 
 
 cdef int average(const void* plan, char** at, real unused) noexcept nogil:
     """y[p] = Σ window p / divisor[p]; 0 where the window has no cell."""
     cdef const Plan* p = <const Plan*>plan
-    if p.windows:
+    if p.windows and p.lanes:
+        lanes_planes(at[0], at[1], &p.w, p.planes, p.by, sizeof(real) == 8, False)
+    elif p.windows:
         average_planes(<const real*>at[0], <real*>at[1], &p.w, p.planes, p.by)
     return STEP_DONE
 
@@ -388,7 +312,9 @@ cdef int average(const void* plan, char** at, real unused) noexcept nogil:
 cdef int spread(const void* plan, char** at, real unused) noexcept nogil:
     """x_bar[j] = Σ y_bar[p] / divisor[p] over the windows p that hold cell j."""
     cdef const Plan* p = <const Plan*>plan
-    if p.cells:
+    if p.cells and p.lanes:
+        lanes_planes(at[0], at[1], &p.w, p.planes, p.by, sizeof(real) == 8, True)
+    elif p.cells:
         spread_planes(<const real*>at[0], <real*>at[1], &p.w, p.planes, p.by)
     return STEP_DONE
 
@@ -420,6 +346,7 @@ def average_step(
     p.by.kind, p.by.given = kind, given
     p.planes = planes_of(&p.w, axes, outputs, inputs, cells, windows)
     p.cells, p.windows = cells, windows
+    p.lanes = lanes_suit(&p.w, p.planes, LNN_BYTES // item, transposed)
     if transposed:
         return make_step("avg_pool_transpose", spread_f64 if wide else spread_f32, &p, sizeof(p) - unused(&p.w),
                          (item * windows, item * cells), 1, (axes, outputs, inputs))

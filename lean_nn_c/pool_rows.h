@@ -25,6 +25,12 @@
 
 #include "pool_window.h"
 
+/* As hot.h, with loops of fixed length unrolled: tiles and squares are made of them. */
+#pragma GCC push_options
+#ifdef LNN_HOT
+#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math", "align-loops=32")
+#endif
+
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 #define LNN_BYTES 64
 #elif defined(__AVX2__)
@@ -38,6 +44,7 @@
 #define LNN_ROWS 256     /* rows of a window's box; larger boxes take the scalar loop. ROWS of kernels.cu is the same */
 #define LNN_CELLS 1024   /* cells of an input row that the transposes handle at a time */
 #define LNN_STRIDE 64    /* distance of windows that the transposes take */
+#define LNN_CAP 1024     /* cells, or windows, of every plane that are turned into lanes at a time */
 #define LNN_INLINE static inline __attribute__((always_inline))
 
 typedef float lnn_v_f32 __attribute__((vector_size(LNN_BYTES)));
@@ -147,6 +154,39 @@ LNN_INLINE int lnn_any_f64(lnn_i_f64 m) {
 #define LNN_ANY_f64(m) lnn_any_f64(m)
 #endif
 
+/* Of 16 bytes each, what LOW and HIGH are. */
+typedef float lnn_q_f32 __attribute__((vector_size(16)));
+typedef double lnn_q_f64 __attribute__((vector_size(16)));
+#define LNN_NEAR_f32(a, b) LNN_SHUFFLE(a, b, 0, 4, 1, 5)
+#define LNN_FAR_f32(a, b) LNN_SHUFFLE(a, b, 2, 6, 3, 7)
+#define LNN_NEAR_f64(a, b) LNN_SHUFFLE(a, b, 0, 2)
+#define LNN_FAR_f64(a, b) LNN_SHUFFLE(a, b, 1, 3)
+
+typedef struct {
+    char at[LNN_CAP * LNN_BYTES] __attribute__((aligned(64)));
+} lnn_room;
+
+/* `lanes` planes, `pitch` numbers apart; `held` if they were turned whole. `row` and `batch` are rooms to work in. */
+typedef struct {
+    const void *from;
+    int64_t pitch, lanes;
+    const lnn_room *held;
+    lnn_room *row, *batch;
+} lnn_lanes;
+
+/* How many of window p's cells are from `from` to below `to`, and the first of them. */
+LNN_INLINE int64_t lnn_part(const lnn_axis *a, int64_t p, int64_t from, int64_t to, int64_t *cell) {
+    int64_t n = a->count[p], first = a->first[p];
+    if (first < from) {
+        const int64_t skipped = (from - first + a->step - 1) / a->step;
+        first += skipped * a->step;
+        n -= skipped;
+    }
+    *cell = first;
+    if (n > 0 && first + (n - 1) * a->step >= to) n = first < to ? (to - 1 - first) / a->step + 1 : 0;
+    return n;
+}
+
 /* The windows of the cells f, f + stride, f + 2 stride, …: windows m + least + offset[i] for the m-th of them, i from
  * begin[f] to begin[f + 1], ascending; all offsets are from 0 to `span`. */
 typedef struct {
@@ -182,6 +222,7 @@ static inline void lnn_find_phases(const lnn_axis *a, lnn_phases *h) {
 #include "pool_max.h"
 #include "pool_sum.h"
 #include "pool_spread.h"
+#include "pool_lanes.h"
 #undef real
 #undef whole
 #undef T
@@ -195,10 +236,27 @@ static inline void lnn_find_phases(const lnn_axis *a, lnn_phases *h) {
 #include "pool_max.h"
 #include "pool_sum.h"
 #include "pool_spread.h"
+#include "pool_lanes.h"
 #undef real
 #undef whole
 #undef T
 #undef LANES
+
+/* The lanes' kernels of one number type, so that what leads them is there once. */
+typedef struct {
+    int64_t item;
+    void (*in)(const void *, int64_t, int64_t, int64_t, void *);
+    void (*out)(const void *, int64_t, int64_t, void *, int64_t);
+    void (*sum)(const lnn_lanes *, const lnn_axis *, const int64_t *, int64_t, int64_t, int64_t, int64_t, int64_t,
+                int64_t, void *);
+    void (*divide)(int64_t, int64_t, double, const int64_t *, void *);
+    void (*spread)(const lnn_lanes *, const lnn_axis *, const int64_t *, const double *, int64_t, int64_t, int,
+                   const int64_t *, int64_t, int64_t, void *);
+} lnn_lanes_kind;
+
+static const lnn_lanes_kind lnn_lanes_kinds[2] = {
+    {4, lnn_lanes_in_f32, lnn_lanes_out_f32, lnn_lanes_sum_f32, lnn_lanes_divide_f32, lnn_lanes_spread_f32},
+    {8, lnn_lanes_in_f64, lnn_lanes_out_f64, lnn_lanes_sum_f64, lnn_lanes_divide_f64, lnn_lanes_spread_f64}};
 
 /* Whether the tiles serve this axis: alike windows, narrow enough, worth a register, its cells counted in 31 bits. */
 static inline int lnn_tiles_fit(const lnn_axis *a, int64_t lanes) {
@@ -213,5 +271,7 @@ static inline int lnn_spread_fits(const lnn_axis *a) {
     if (a->stride < 1 || a->stride > LNN_STRIDE || a->kernel > LNN_SPAN || a->step > LNN_SPAN) return 0;
     return a->outputs >= 2 && (a->kernel - 1) * a->step / a->stride < LNN_SPAN - 1;
 }
+
+#pragma GCC pop_options
 
 #endif

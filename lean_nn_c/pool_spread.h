@@ -145,3 +145,7 @@ static void T(lnn_spread_cover)(const real *y_bar, const lnn_cover *b, const lnn
         x_bar += b->pitch;
     }
 }
+
+static void T(lnn_fill)(real value, int64_t n, real *x_bar) {
+    for (int64_t j = 0; j < n; j++) x_bar[j] = value;
+}
