@@ -10,9 +10,11 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, int64_t
 
+from lean_nn_c._lanes cimport Cut, cut_lanes, lanes_needed
+from lean_nn_c._max_lanes cimport Beside, MaxKind, further, lnn_max_kinds, max_unit
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
-    Axis, Band, RowCursor, Windows, list_rows, next_row, planes_of, start_band, start_rows, unused,
+    MANY, Axis, Band, RowCursor, Windows, list_rows, next_row, planes_of, start_band, start_rows, unused,
     whole,
 )
 from lean_nn_c.step cimport STEP_DONE, make_step
@@ -36,20 +38,6 @@ cdef enum:
     GROUP = 1024                 # outputs of several short rows, likewise
 
 
-# What goes beside the maxima: nothing, their places in the plane (int64), or the tangents of the winning cells.
-cdef struct Beside:
-    int want
-    char* at            # that of output 0 of the row (or plane) in question
-    int64_t item        # bytes of one
-    int64_t apart       # numbers from a cell to its tangent
-
-
-cdef inline Beside further(Beside beside, int64_t outputs) noexcept nogil:
-    if beside.want:
-        beside.at += outputs * beside.item
-    return beside
-
-
 cdef inline void note(Beside beside, int64_t p, const real* x, int64_t cell) noexcept nogil:
     """Output p's window is won by cell `cell` of the plane, −1 for none."""
     if beside.want == PLACES:
@@ -66,7 +54,7 @@ cdef void max_cells(
     real* y,                     # OUT: the output row
     Beside beside,               # OUT: the same
 ) noexcept nogil:
-    """Any geometry: row by row of the box, each output's cells in order; the first maximum or NaN stays."""
+    """Planes too large for the others: row by row of the box, each output's cells in order; the first maximum or NaN stays."""
     cdef const Axis* axis = &w.axis[w.rank - 1]
     cdef int64_t p, j, cell, base
     cdef real v
@@ -148,9 +136,43 @@ cdef void max_planes(const real* x, real* y, Beside beside, const Windows* w, in
                 x, w, planes, tiled, unit // blocks, unit // blocks + 1, p0, min(p0 + BLOCK, outputs), y, beside)
 
 
+# --- lanes: rows too short or windows too irregular for the registers along a row ---
+
+
+cdef void lanes_planes(
+    const char* x, char* y, Beside beside, const Windows* w, int64_t planes, bint wide
+) noexcept nogil:
+    cdef const MaxKind* kind = &lnn_max_kinds[wide]
+    cdef Cut cut = cut_lanes(kind.item, w, False)
+    cdef int64_t units = (planes + cut.lanes - 1) // cut.lanes * cut.groups * cut.blocks, unit
+    for unit in prange(units, schedule="static", num_threads=threads_for(planes * (w.out_cells * w.box + w.in_cells))):
+        max_unit(kind, w, &cut, planes, unit, x, y, beside)
+
+
+cdef int64_t short_row(const Windows* w, int64_t lanes) noexcept nogil:
+    """Registers that a row may be long and still be better off in lanes: measured."""
+    cdef const Axis* axis = &w.axis[w.rank - 1]
+    if axis.inside_low == 0 and axis.inside_high == axis.outputs:
+        return MANY if axis.stride > 2 and axis.outputs + 3 <= lanes else 0
+    if axis.stride > 2:
+        return 5
+    if axis.kernel <= axis.stride:
+        return 5 if w.rank == 2 else 2
+    return 3 if w.rank == 2 else 1
+
+
+cdef bint lanes_suit(const Windows* w, int64_t planes, int64_t lanes) noexcept nogil:
+    if whole(w) or w.in_cells > INT32_MAX // 2:     # they count a plane's cells in 32 bits
+        return False
+    if lanes_needed(w, lanes, False):
+        return True
+    return w.rank > 1 and 2 * planes >= lanes and w.axis[w.rank - 1].size <= lanes * short_row(w, lanes)
+
+
 cdef struct Plan:
     int64_t planes, windows
     int want
+    bint lanes
     Windows w                            # last: a step keeps only the axes there are
 
 
@@ -163,7 +185,9 @@ cdef int run(const void* plan, char** at, real unused) noexcept nogil:
         beside.at = at[y + 1]
     if p.want == TANGENTS:      # in numbers: both arrays are aligned to one
         beside.apart = (at[1] - at[0]) // <int64_t>sizeof(real)
-    if p.windows:
+    if p.windows and p.lanes:
+        lanes_planes(at[0], at[y], beside, &p.w, p.planes, sizeof(real) == 8)
+    elif p.windows:
         max_planes(<const real*>at[0], <real*>at[y], beside, &p.w, p.planes)
     return STEP_DONE
 
@@ -191,6 +215,7 @@ def max_step(
     cdef int item = 8 if wide else 4
     p.planes = planes_of(&p.w, axes, outputs, inputs, cells, windows)
     p.windows, p.want = windows, {"": 0, "places": PLACES, "tangents": TANGENTS}[beside]
+    p.lanes = lanes_suit(&p.w, p.planes, LNN_BYTES // item)
     cdef tuple sizes = (item * cells, item * windows)
     if p.want == PLACES:
         sizes += (8 * windows,)

@@ -12,7 +12,7 @@ nor on the machine, and ``kernels.cu`` follows it:
 * All others are summed in row-major order.
 
 Long rows of like windows take registers along the row (``pool_rows.h``); short rows, windows far apart and irregular
-ones take a plane in each lane (``_pool_lanes.pxd``). The bits are the same.
+ones take a plane in each lane (``_lanes.pxd``). The bits are the same.
 
 With n terms in a sum, |ŷ − y| ≤ γₙ₊₂ · Σ|terms| / divisor.
 """
@@ -20,8 +20,9 @@ With n terms in a sum, |ŷ − y| ≤ γₙ₊₂ · Σ|terms| / divisor.
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 
+from lean_nn_c._average_lanes cimport Kind, lanes_unit, lnn_lanes_kinds
 from lean_nn_c._divisor cimport GIVEN, Divisor, inner_table, outer_divisor
-from lean_nn_c._pool_lanes cimport CELLS, Cut, Kind, cut_lanes, lanes_unit, lnn_lanes_kinds
+from lean_nn_c._lanes cimport CELLS, Cut, cut_lanes, lanes_needed
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
     MANY, Axis, Band, Cover, CoverCursor, RowCursor, Windows, filled, list_rows, next_cover, planes_of, same_windows,
@@ -35,10 +36,8 @@ cdef extern from "pool_rows.h" nogil:
         LNN_BYTES
         LNN_CELLS
         LNN_ROWS
-    bint lnn_tiles_fit(const Axis*, int64_t)
-    bint lnn_spread_fits(const Axis*)
-    float lnn_sum_all_f32(const float*, int64_t)
-    double lnn_sum_all_f64(const double*, int64_t)
+    void lnn_average_whole_f32(const float*, int64_t, int64_t, float, float*)
+    void lnn_average_whole_f64(const double*, int64_t, int64_t, double, double*)
     void lnn_fill_f32(float, int64_t, float*)
     void lnn_fill_f64(double, int64_t, double*)
     void lnn_average_band_f32(const float*, const Band*, float, const int64_t*, float*)
@@ -81,15 +80,18 @@ cdef void average_rows(
         row += band.run
 
 
-cdef inline real sum_whole(const real* x, int64_t cells) noexcept nogil:
-    if real is float:
-        return lnn_sum_all_f32(x, cells)
-    else:
-        return lnn_sum_all_f64(x, cells)
-
-
 cdef inline double whole_divisor(const Windows* w, Divisor by) noexcept nogil:
     return by.given if by.kind == GIVEN else <double>w.in_cells
+
+
+cdef void average_whole(
+    const real* x, const Windows* w, int64_t plane, int64_t end, Divisor by, real* y
+) noexcept nogil:
+    cdef double divisor = whole_divisor(w, by)
+    if real is float:
+        lnn_average_whole_f32(x + plane * w.in_cells, w.in_cells, end - plane, <float>divisor, y + plane)
+    else:
+        lnn_average_whole_f64(x + plane * w.in_cells, w.in_cells, end - plane, divisor, y + plane)
 
 
 cdef void average_planes(const real* x, real* y, const Windows* w, int64_t planes, Divisor by) noexcept nogil:
@@ -99,11 +101,9 @@ cdef void average_planes(const real* x, real* y, const Windows* w, int64_t plane
     cdef int64_t group = max(1, GROUP // outputs), groups = (rows + group - 1) // group
     cdef int threads = threads_for(rows * outputs * w.box)
     cdef int64_t unit, p0
-    cdef real divisor
     if whole(w):
-        divisor = <real>whole_divisor(w, by)
-        for unit in prange(planes, schedule="static", num_threads=threads):
-            y[unit] = sum_whole(x + unit * w.in_cells, w.in_cells) / divisor
+        for unit in prange((planes + 3) // 4, schedule="static", num_threads=threads):
+            average_whole(x, w, 4 * unit, min(planes, 4 * unit + 4), by, y)
     elif blocks == 1:
         for unit in prange(groups, schedule="static", num_threads=threads):
             average_rows(x, w, planes, unit * group, min((unit + 1) * group, rows), 0, outputs, by, y)
@@ -238,23 +238,6 @@ cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_
 # --- lanes: rows too short or windows too irregular for the registers along a row ---
 
 
-cdef bint lanes_needed(const Windows* w, int64_t lanes, bint transposed) noexcept nogil:
-    """Whether the kernels along a row do not fit: no like windows, or too many rows or cells for them."""
-    cdef const Axis* axis = &w.axis[w.rank - 1]
-    cdef int64_t most = 1, here, j
-    cdef int a
-    for a in range(w.rank - 1):
-        here = 0
-        for j in range(w.axis[a].size if transposed else w.axis[a].outputs):
-            here = max(here, w.axis[a].high[j] - w.axis[a].low[j] if transposed else w.axis[a].count[j])
-            if not transposed and w.axis[a].count[j] == 0:     # windows without a cell
-                return True
-        most = min(most * here, MANY)
-    if most > LNN_ROWS or axis.stride < 1 or axis.outputs < 2:
-        return True
-    return not (lnn_spread_fits(axis) if transposed else lnn_tiles_fit(axis, lanes))
-
-
 cdef int64_t short_row(const Windows* w, int64_t lanes, bint transposed) noexcept nogil:
     """Registers that a row may be long and still be better off in lanes: measured."""
     cdef const Axis* axis = &w.axis[w.rank - 1]
@@ -264,7 +247,7 @@ cdef int64_t short_row(const Windows* w, int64_t lanes, bint transposed) noexcep
     if transposed:
         return MANY if axis.stride > 2 or axis.kernel <= axis.stride == 2 else 6
     if axis.stride > 2:
-        return 8 if edges else MANY if 4 * axis.outputs < 3 * lanes else 2
+        return 8 if edges else MANY if axis.outputs + (3 if axis.kernel < 16 else 2) <= lanes else 2
     if edges:
         return 4 if w.rank == 2 else 2
     return 0 if w.rank == 2 else 1
@@ -282,7 +265,7 @@ cdef void lanes_planes(
     const char* source, char* result, const Windows* w, int64_t planes, Divisor by, bint wide, bint transposed
 ) noexcept nogil:
     cdef const Kind* kind = &lnn_lanes_kinds[wide]
-    cdef Cut cut = cut_lanes(kind, w, transposed)
+    cdef Cut cut = cut_lanes(kind.item, w, transposed)
     cdef int64_t units = (planes + cut.lanes - 1) // cut.lanes * cut.groups * cut.blocks, unit
     cdef int threads = threads_for(planes * (w.out_cells * w.box + w.in_cells))
     for unit in prange(units, schedule="static", num_threads=threads):

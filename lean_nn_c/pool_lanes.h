@@ -1,4 +1,4 @@
-/* Averages of LANES planes at a time, a plane in each lane; see _pool_lanes.pxd.
+/* Averages and maxima of LANES planes at a time, a plane in each lane; see _lanes.pxd.
  *
  * `T(lnn_v) to[i]` are cell i of all planes. Every lane does what a loop over one plane would do, so no row is too short, no
  * window too irregular: all that is paid for it is turning the planes on the way in and out. */
@@ -119,6 +119,55 @@ static void T(lnn_lanes_spread)(const lnn_lanes *s, const lnn_axis *a, const int
                 const T(lnn_v) v = share[p - p0];
                 for (cell -= j0; left > 0; left--, cell += a->step) to[cell] += v;
             }
+        }
+}
+
+/* Before the first cell: -inf at the window's first cell, which lies in row `row`; 0 and -1 where there is none. */
+static void T(lnn_lanes_none)(const lnn_axis *a, int64_t row, int64_t p0, int64_t p1, void *bests, void *places) {
+    for (int64_t p = p0; p < p1; p++) {
+        const int some = row >= 0 && a->count[p] > 0;
+        ((T(lnn_v) *)bests)[p - p0] = ((T(lnn_v)){0}) - (some ? (real)INFINITY : 0);
+        ((T(lnn_i) *)places)[p - p0] = ((T(lnn_i)){0}) + (whole)(some ? row + a->first[p] : -1);
+    }
+}
+
+/* The first maxima, or NaN, of the windows so far and of their cells in the rows; see lnn_lanes_sum. */
+LNN_INLINE void T(lnn_lanes_meet)(const lnn_lanes *s, const lnn_axis *a, const int64_t *rows, int64_t n_rows, int64_t p0,
+                                  int64_t p1, int64_t low, int64_t high, const int want, T(lnn_v) *bests,
+                                  T(lnn_i) *places) {
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int64_t from = low; from < high; from += LNN_CAP) {
+            const int64_t n = high - from < LNN_CAP ? high - from : LNN_CAP;
+            const T(lnn_v) *cells = T(lnn_lanes_row)(s, rows[r] + from, n);
+            for (int64_t p = p0; p < p1; p++) {
+                int64_t cell, left = lnn_part(a, p, from, from + n, &cell);
+                T(lnn_v) best = bests[p - p0], at = (T(lnn_v))places[p - p0];
+                for (; left > 0; left--, cell += a->step) {
+                    const T(lnn_v) v = cells[cell - from];
+                    const T(lnn_i) better = ~(best >= v) & (best == best);
+                    if (want) at = T(LNN_PICK)(better, T(lnn_spot)(rows[r] + cell), at);
+                    best = T(LNN_PICK)(better, v, best);
+                }
+                bests[p - p0] = best;
+                if (want) places[p - p0] = (T(lnn_i))at;
+            }
+        }
+}
+
+static void T(lnn_lanes_max)(const lnn_lanes *s, const lnn_axis *a, const int64_t *rows, int64_t n_rows, int64_t p0,
+                             int64_t p1, int64_t low, int64_t high, int want, void *bests, void *places) {
+    if (want) T(lnn_lanes_meet)(s, a, rows, n_rows, p0, p1, low, high, 1, bests, places);
+    else T(lnn_lanes_meet)(s, a, rows, n_rows, p0, p1, low, high, 0, bests, places);
+}
+
+/* What goes beside n maxima of every plane, `pitch` numbers apart: their places, or the tangents there. */
+static void T(lnn_lanes_beside)(const lnn_lanes *s, const void *places, int64_t n, int want, int64_t apart, void *beside,
+                                int64_t pitch) {
+    for (int64_t l = 0; l < s->lanes; l++)
+        for (int64_t p = 0; p < n; p++) {
+            const int64_t at = ((const whole *)places)[p * LANES + l];
+            if (want == LNN_PLACES) ((int64_t *)beside)[l * pitch + p] = at;
+            else ((real *)beside)[l * pitch + p] = at < 0 ? 0 : ((const real *)s->from)[l * s->pitch + at + apart];
         }
 }
 

@@ -258,6 +258,20 @@ static const lnn_lanes_kind lnn_lanes_kinds[2] = {
     {4, lnn_lanes_in_f32, lnn_lanes_out_f32, lnn_lanes_sum_f32, lnn_lanes_divide_f32, lnn_lanes_spread_f32},
     {8, lnn_lanes_in_f64, lnn_lanes_out_f64, lnn_lanes_sum_f64, lnn_lanes_divide_f64, lnn_lanes_spread_f64}};
 
+typedef struct {
+    int64_t item;
+    void (*in)(const void *, int64_t, int64_t, int64_t, void *);
+    void (*out)(const void *, int64_t, int64_t, void *, int64_t);
+    void (*none)(const lnn_axis *, int64_t, int64_t, int64_t, void *, void *);
+    void (*max)(const lnn_lanes *, const lnn_axis *, const int64_t *, int64_t, int64_t, int64_t, int64_t, int64_t, int,
+                void *, void *);
+    void (*beside)(const lnn_lanes *, const void *, int64_t, int, int64_t, void *, int64_t);
+} lnn_max_kind;
+
+static const lnn_max_kind lnn_max_kinds[2] = {
+    {4, lnn_lanes_in_f32, lnn_lanes_out_f32, lnn_lanes_none_f32, lnn_lanes_max_f32, lnn_lanes_beside_f32},
+    {8, lnn_lanes_in_f64, lnn_lanes_out_f64, lnn_lanes_none_f64, lnn_lanes_max_f64, lnn_lanes_beside_f64}};
+
 /* Whether the tiles serve this axis: alike windows, narrow enough, worth a register, its cells counted in 31 bits. */
 static inline int lnn_tiles_fit(const lnn_axis *a, int64_t lanes) {
     const int64_t most = INT32_MAX / 4;

@@ -283,7 +283,7 @@ def test_smooth_maximum_of_infinities_is_the_limit(dtype):
         ((5, 6, 7), strided("p", 3, 3, 2, 1), 40),
         ((9, 9), strided("p", 2, 3, 1, 1), 60),
         ((7, 9), strided("p", 2, 2, 2, 0, 1, True), 90),
-        # averages with a plane in each lane: planes small and large, rows and bins longer than a room, few cells
+        # a plane in each lane: planes small and large, rows and bins longer than a room, few cells
         ((40, 45), Bins((7, 5)), 19),
         ((70, 40), strided("p", 2, 5, 5, 2), 11),
         ((7, 8, 6), strided("p", 3, 2, 3, 1, 2, True), 21),

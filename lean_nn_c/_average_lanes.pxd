@@ -8,8 +8,9 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._divisor cimport Divisor, inner_table, outer_divisor
+from lean_nn_c._lanes cimport Cut, Lanes, Room, reach, small, some_rows
 from lean_nn_c._window cimport (
-    Axis, CoverCursor, RowCursor, Windows, next_cover, next_row, same_windows, start_cover, start_rows,
+    Axis, CoverCursor, RowCursor, Windows, next_cover, same_windows, start_cover, start_rows,
 )
 
 cdef extern from "pool_rows.h" nogil:
@@ -17,14 +18,6 @@ cdef extern from "pool_rows.h" nogil:
         LNN_BYTES
         LNN_CAP
         LNN_ROWS
-    ctypedef struct Room "lnn_room":
-        char at[1]
-    ctypedef struct Lanes "lnn_lanes":
-        const char* source "from"
-        int64_t pitch, lanes
-        const Room* held
-        Room* row
-        Room* batch
     ctypedef struct Kind "lnn_lanes_kind":
         int64_t item
         void (*turn_in "in")(const void*, int64_t, int64_t, int64_t, void*) noexcept nogil
@@ -38,9 +31,6 @@ cdef extern from "pool_rows.h" nogil:
             int64_t, void*
         ) noexcept nogil
     const Kind* lnn_lanes_kinds
-
-cdef enum:
-    CELLS = 4096         # numbers of several rows that one thread computes at a time
 
 
 # Lanes that are at work: some planes of one array, and the same of the other.
@@ -57,10 +47,6 @@ cdef inline bint alike(const Axis* axis) noexcept nogil:
     return axis.stride >= 1 and axis.outputs >= 2
 
 
-cdef inline bint small(const Windows* w) noexcept nogil:
-    return w.in_cells <= LNN_CAP and w.out_cells <= LNN_CAP
-
-
 cdef inline double as_real(double value, const Kind* kind) noexcept nogil:
     return value if kind.item == 8 else <double><float>value
 
@@ -70,19 +56,13 @@ cdef inline void sum_lanes(const Work* k, const Lanes* s, int64_t row, int64_t p
     cdef const Axis* axis = &k.w.axis[k.w.rank - 1]
     cdef int64_t[LNN_ROWS] offsets
     cdef RowCursor rows
-    cdef int64_t p, n, batch, low = axis.size, high = 0
-    for p in range(p0, p1):
-        if axis.count[p]:
-            low, high = min(low, axis.first[p]), max(high, axis.first[p] + (axis.count[p] - 1) * axis.step + 1)
+    cdef int64_t n, batch, low, high
+    reach(axis, p0, p1, &low, &high)
     start_rows(&rows, k.w, row)
     batch = rows.left if alike(axis) and rows.left <= LNN_ROWS else 1
     memset(to, 0, (p1 - p0) * LNN_BYTES)
     while rows.left > 0:
-        n = 0
-        while n < LNN_ROWS and rows.left > 0:
-            offsets[n] = rows.offset
-            n += 1
-            next_row(&rows, k.w)
+        n = some_rows(&rows, k.w, offsets)
         k.kind.sum(s, axis, offsets, n, batch, p0, p1, low, high, to)
     k.kind.divide(p0, p1, outer_divisor(rows.divisor, rows.count, k.by), inner_table(axis, k.by), to)
 
@@ -169,22 +149,6 @@ cdef inline void transpose_lanes(const Work* k, int64_t row, int64_t end, int64_
                 k.kind.turn_out(to, j1 - j0, k.lanes, k.result + (row * size + j0) * k.kind.item, w.in_cells)
     if s.held:
         k.kind.turn_out(cells.at, w.in_cells, k.lanes, k.result, w.in_cells)
-
-
-# How the work is cut: some rows of as many planes as there are lanes; of long rows a part.
-cdef struct Cut:
-    int64_t lanes, rows, length, some, blocks, groups
-
-
-cdef inline Cut cut_lanes(const Kind* kind, const Windows* w, bint transposed) noexcept nogil:
-    cdef Cut c
-    cdef const Axis* axis = &w.axis[w.rank - 1]
-    c.lanes = LNN_BYTES // kind.item
-    c.rows = w.in_rows if transposed else w.out_rows
-    c.length = axis.size if transposed else axis.outputs
-    c.some = c.rows if small(w) else min(c.rows, max(1, CELLS // c.length))
-    c.blocks, c.groups = (c.length + LNN_CAP - 1) // LNN_CAP, (c.rows + c.some - 1) // c.some
-    return c
 
 
 cdef inline void lanes_unit(
