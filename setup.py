@@ -54,10 +54,11 @@ PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-mod
                                      "-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]  # fmt: skip
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
-HOT = {f"x86_64_v3.{name}" for name in ("gemm", "pool")}
+HOT = {"x86_64_v3.gemm"}
 COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "step", "threads"}
 # Small, but for the loops in their headers: hot.h.
 INNER = {"index", "move", *(f"x86_64_v3.{name}" for name in ("elementwise", "pool_average", "reduce"))}
+MIDDLE = {"x86_64_v3.pool"}  # plain, but for those loops
 CALLS = {"x86_64_v2.pool_average", "x86_64_v3.pool_average"}  # small code would copy short rows by one slow instruction
 PRODUCTS = {"direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
@@ -128,7 +129,7 @@ def extensions() -> list[Extension]:
         if name in CALLS and not DEBUG:
             flags = [*flags, "-mstringop-strategy=libcall"]
         optimise = FAST if name in HOT else [*SMALL, *EPILOGUES] if name in INNER else SMALL if name in COLD else PLAIN
-        hot = [("LNN_HOT", "1")] if name in INNER and not DEBUG else []
+        hot = [("LNN_HOT", "1")] if name in INNER | MIDDLE and not DEBUG else []
         return Extension(
             f"{PACKAGE}.{name}",
             [source],

@@ -141,29 +141,24 @@ static void T(lnn_average_band)(const real *x, const lnn_band *b, real outer, co
     if (c.run < b->run || c.high - c.low < c.count) T(lnn_sum_edges)(x, b, &c, outer, inner, y);
 }
 
-/* Σ x[0:n] / divisor of `many` planes of n, in 32 bytes of partial sums each, which are then added in their order: the bits
- * depend on n alone. Several planes at a time, since every addition waits for the one before. */
-LNN_INLINE void T(lnn_sum_some)(const real *x, int64_t n, const int many, real divisor, real *y) {
+/* Σ x[0:n] / divisor of each plane of n, in 32 bytes of partial sums, which are then added in their order: the bits depend
+ * on n alone. At most four planes, all at a time, since every addition waits for the one before. */
+static void T(lnn_average_whole)(const real *x, int64_t n, int64_t planes, real divisor, real *y) {
     enum { PARTS = 32 / sizeof(real) };
     typedef real parts __attribute__((vector_size(32)));
     parts sum[4] = {{0}}, next;
-    int64_t i = 0;
+    int64_t i = 0, at[4];
+    for (int q = 0; q < 4; q++) at[q] = (q < planes ? q : planes - 1) * n;
     for (; i + PARTS <= n; i += PARTS)
 #pragma GCC unroll 4
-        for (int q = 0; q < many; q++) {
-            memcpy(&next, x + q * n + i, sizeof next);
+        for (int q = 0; q < 4; q++) {
+            memcpy(&next, x + at[q] + i, sizeof next);
             sum[q] += next;
         }
-    for (int q = 0; q < many; q++) {
+    for (int64_t q = 0; q < planes; q++) {
         real total = 0;
         for (int l = 0; l < PARTS; l++) total += sum[q][l];
         for (int64_t j = i; j < n; j++) total += x[q * n + j];
         y[q] = total / divisor;
     }
-}
-
-static void T(lnn_average_whole)(const real *x, int64_t n, int64_t planes, real divisor, real *y) {
-    int64_t p = 0;
-    for (; p + 4 <= planes; p += 4) T(lnn_sum_some)(x + p * n, n, 4, divisor, y + p);
-    for (; p < planes; p++) T(lnn_sum_some)(x + p * n, n, 1, divisor, y + p);
 }
