@@ -290,6 +290,8 @@ def test_smooth_maximum_of_infinities_is_the_limit(dtype):
         ((2500,), Bins((2,)), 9),
         ((700,), Bins((2100,)), 3),
         ((3,), Bins((2,)), 21),
+        # whole planes, four at a time
+        ((6, 7), Bins((1, 1)), 7),
     ],
 )
 def test_planes_next_to_each_other(dtype, spatial, w, planes):
