@@ -39,9 +39,9 @@
 #define LNN_BYTES 16
 #endif
 
-#define LNN_SPAN 1024    /* cells a tile may span, taps included; wider windows take the scalar loop */
+#define LNN_SPAN 1024    /* cells a tile may span, taps included; wider windows go by lanes (pool_lanes.h) */
 #define LNN_MASKS 16     /* taps of a row's window in a masked tile; wider ones are computed output by output */
-#define LNN_ROWS 256     /* rows of a window's box; larger boxes take the scalar loop. ROWS of kernels.cu is the same */
+#define LNN_ROWS 256     /* rows of a window's box; larger boxes go by lanes. ROWS of kernels.cu is the same */
 #define LNN_CELLS 1024   /* cells of an input row that the transposes handle at a time */
 #define LNN_STRIDE 64    /* distance of windows that the transposes take */
 #define LNN_CAP 1024     /* cells, or windows, of every plane that are turned into lanes at a time */
