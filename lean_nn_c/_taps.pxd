@@ -2,7 +2,7 @@
 
 A term is a (channel, tap) pair: an offset in the weight and one in the planes. Terms are summed in blocks of whole
 channels, BLOCK terms or fewer, so that one table of offsets serves every block. conv has one class of outputs;
-conv_input has one per residue of the stride that some tap has.
+conv_input has one per residue of the stride that some tap has. _bands.pxd cuts them further.
 """
 
 from libc.stdint cimport int64_t
@@ -63,21 +63,21 @@ cdef inline int64_t table_length(int64_t taps) noexcept nogil:
     return max(<int64_t>BLOCK, taps)
 
 
-cdef inline void fill_tables(Taps* t, const Geometry* g, const Planes* p, const int64_t* residue) noexcept nogil:
-    """Offsets of every (channel, tap) of a block: the taps of one residue of conv_input, or all (NULL)."""
-    cdef int64_t tap, rest, at, k, a, b, size, phase_size, channel
+cdef inline void fill_tables(Taps* t, const Geometry* g, const Planes* p, const int64_t* residue, const int64_t* low,
+                             const int64_t* high) noexcept nogil:
+    """Offsets of every (channel, tap) of a block: of all taps (residue NULL) or those of one residue of conv_input, the ones
+    from `low` to `high` on each axis."""
+    cdef int64_t tap, rest, k, a, b, size, phase_size, channel
     cdef int i
     for tap in range(t.count):
         rest, a, b, size, phase_size = tap, 0, 0, 1, p.plane
         for i in range(g.rank - 1, -1, -1):
+            k = low[i] + rest % (high[i] - low[i])
+            rest //= high[i] - low[i]
             if residue == NULL:
-                k = rest % g.ker[i]
-                rest //= g.ker[i]
                 b += (k % period(g.stride[i], g.dil[i])) * phase_size + (k * g.dil[i] // g.stride[i]) * p.pitch[i]
             else:
-                at = (g.ker[i] - residue[i] - 1) // period(g.stride[i], g.dil[i]) + 1
-                k = residue[i] + (rest % at) * period(g.stride[i], g.dil[i])
-                rest //= at
+                k = residue[i] + k * period(g.stride[i], g.dil[i])
                 b -= (k * g.dil[i] // g.stride[i]) * p.pitch[i]
             a += k * size
             size *= g.ker[i]
@@ -114,14 +114,6 @@ cdef inline bint columns_of_image(Columns* c, const Geometry* g, const Planes* p
         c.dest += (g.stride[i] * low + r - g.pad[i]) * step
         step *= g.inp[i]
     return True
-
-
-cdef inline int64_t taps_of_residue(const Geometry* g, const int64_t* residue) noexcept nogil:
-    cdef int i
-    cdef int64_t count = 1
-    for i in range(g.rank):
-        count *= (g.ker[i] - residue[i] - 1) // period(g.stride[i], g.dil[i]) + 1
-    return count
 
 
 cdef inline bint next_residue(const Geometry* g, int64_t* residue) noexcept nogil:

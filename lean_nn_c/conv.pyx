@@ -28,7 +28,7 @@ from lean_nn_c.direct cimport (
 from lean_nn_c.gemm cimport read_tail
 from lean_nn_c.precision cimport is_fast
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, take_scratch
-from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, panelled_conv, panelled_pack, taps_conv
+from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, panelled_conv, panelled_pack, taps_conv, taps_left
 from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_input, winners_conv_weight, winners_lanes
 from lean_nn_c.winograd cimport (
     winograd_conv, winograd_conv_weight, winograd_gain, winograd_pack, winograd_packed, winograd_tile,
@@ -69,6 +69,7 @@ cdef void choose(Plan* p, str name, int itemsize):
     """What the geometry alone decides."""
     cdef const Geometry* g = &p.g
     cdef bint transposed = name == "conv_input"
+    cdef double left
     if name == "conv_weight":
         p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT, itemsize)
         p.gain = winograd_weight_gain(g, p.m, itemsize)
@@ -76,6 +77,12 @@ cdef void choose(Plan* p, str name, int itemsize):
         p.m = winograd_tile(g, transposed, itemsize)
         p.few = by_strips(p, CONV_INPUT if transposed else CONV, itemsize)
         p.gain = winograd_gain(g, transposed, p.m, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
+        left = taps_left(g, transposed)
+        if g.stride[g.rank - 1] > 1:        # the estimate is from before planes of short strided rows were listed
+            left *= 0.75 if g.rank > 2 else 0.9
+        p.gain *= left
+        if left < 1 and p.gain < 1.1:       # as in winograd_gain: less is not sure
+            p.gain = 0
 
 
 cdef bint by_winograd(const Plan* p) noexcept nogil:
@@ -360,8 +367,8 @@ def winners(
     read_plan(&p, name, False, False, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, "auto")
     p.windows = windows
     transposed, gain = name == "conv_input", p.gain if by_winograd(&p) else 1.3 if p.few else 1
-    if p.few and transposed or not (set_winners(&p.at, &p.g, transposed, winners_lanes())
-                                    and winners_pay(&p.at, &p.g, windows, transposed, gain)):
+    if p.few and transposed and min(p.g.cg, p.g.og) <= 4 or not (set_winners(&p.at, &p.g, transposed, winners_lanes())
+                                                            and winners_pay(&p.at, &p.g, windows, transposed, gain)):
         return None
     x, w, values = 4 * n * c * p.g.cells, 4 * o * p.g.cg * p.g.taps, 4 * n * o * windows
     if transposed:

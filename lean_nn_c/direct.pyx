@@ -31,7 +31,7 @@ from lean_nn_c._strips cimport (
 )
 from lean_nn_c._types cimport real
 from lean_nn_c.step cimport give_scratch, probing, take_scratch
-from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED
+from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED, taps_left
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -341,22 +341,30 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
 cdef bint strips_pay(const Geometry* g, Kind kind, int itemsize) noexcept nogil:
     """Whether strips beat taps.
 
-    Measured on one core in both types: 1 to 64 channels per group to either side, kernels of 3 to 8 cells a side,
-    strides 1 to 8, rows of 14 to 224. Few channels to sum over (4; 8 where both sides of many groups are as narrow)
-    are ahead on all sizes, few to sum into only on larger planes. Spreading y_bar costs its stride: many of its
-    channels do not pay, up to four do at any stride (1.1 to 9 times as fast, depthwise layers 3 to 8 times).
+    Measured on one core in both types: 1 to 512 channels per group to either side, kernels of 2 to 11 cells a side,
+    strides 1 to 8, rows of 5 to 224, 1 to 3 axes. Few channels to sum over (4; 8 where both sides of many groups are as
+    narrow) are ahead where vectors are not mostly empty, few to sum into only on larger planes. conv_input of eight channels
+    or fewer is ahead on any plane, unless most products by taps are left out. Spreading y_bar costs its stride: many of its
+    channels do not pay, up to four do at any stride (1.1 to 9 times as fast, depthwise layers 3 to 8 times), and twelve
+    where windows hardly overlap: there, by taps, every residue's few terms are packed and spread (1.3 times as fast in the
+    mean, up to 5).
     """
+    cdef int last = g.rank - 1
     cdef int64_t terms = g.og if kind == CONV_INPUT else g.cg, rows = g.cg if kind == CONV_INPUT else g.og
-    cdef int64_t outputs = g.cells if kind == CONV_INPUT else g.outs
-    if kind == CONV and strips_lead(g, itemsize) > 1:
+    cdef double lead = strips_lead(g, itemsize) if kind == CONV else 1
+    if lead > 1:
         return True
     if g.taps == 1:
         return False
-    if kind == CONV_WEIGHT and g.out[g.rank - 1] >= 15:         # long rows: 1.1 to 2 times as fast
-        return g.og <= (8 if g.stride[g.rank - 1] > 1 else 7)
-    if kind == CONV_WEIGHT or (kind == CONV_INPUT and g.stride[g.rank - 1] > 1):
+    if kind == CONV_WEIGHT and g.out[last] >= 15:               # long rows: 1.1 to 2 times as fast
+        return g.og <= (8 if g.stride[last] > 1 else 7)
+    if kind == CONV_INPUT and g.stride[last] > 1:
+        return g.og <= (12 if g.ker[last] <= g.stride[last] + 1 else 4)
+    if kind == CONV_WEIGHT:
         return g.og <= 4
-    return terms <= 4 or (g.groups > 1 and terms <= 8 and rows <= 8) or (rows <= 4 and outputs >= 512)
+    if terms <= 4 or (g.groups > 1 and terms <= 8 and rows <= 8):
+        return lead > 0.8
+    return rows <= 8 and taps_left(g, True) > 0.7 if kind == CONV_INPUT else rows <= 4 and g.outs >= 512
 
 
 cdef double strips_lead(const Geometry* g, int itemsize) noexcept nogil:
@@ -380,7 +388,7 @@ cdef double strips_lead(const Geometry* g, int itemsize) noexcept nogil:
     lines = g.outs // g.out[last]
     strips = ((0.9 if LNN_BYTES >= 32 else 1.2) * product * g.og * g.taps * lines * ceil_div(g.out[last], lanes) * lanes
               + (20 if g.stride[last] > 2 else 10) * cells + 20 * lines * phases + 500.0 * g.taps / (g.n * g.groups))
-    taps = product * g.og * g.taps * g.outs + 20 * lines * g.taps + 30 * cells
+    taps = product * g.og * g.taps * g.outs * taps_left(g, False) + 20 * lines * g.taps + 30 * cells
     return min(taps / strips, 1.05 if g.cg <= 4 else 4.0)
 
 

@@ -14,3 +14,4 @@ cdef int panelled_conv(const Geometry* g, bint transposed, const real* source, c
                        const lnn_tail* tail, real* out) noexcept nogil
 cdef void panelled_pack(const Geometry* g, bint transposed, const real* w, real* packed) noexcept nogil
 cdef double affordable(const Geometry* g) noexcept nogil
+cdef double taps_left(const Geometry* g, bint transposed) noexcept nogil

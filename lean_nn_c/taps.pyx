@@ -11,6 +11,8 @@ conv_input     input channels            w[channel, m, tap]            one per r
                                                                        or rows (_phases.pxd), or windows (_fold.pxd)
 =============  ========================  ============================  =============================================
 
+Where much of what a class would multiply is padding, it is cut into bands with fewer taps (_bands.pxd).
+
 With many rows the weight is packed into panels and the planes strip by strip, as in gemm.pyx: a strip of at most BLOCK
 terms stays in the first-level cache, is read aligned, and holds output cells only. With few rows (grouped layers)
 packing would cost more than it saves: the planes are read where they lie (_in_place.pxd).
@@ -20,7 +22,7 @@ depend on the geometry alone. Threads own tiles of outputs. Where the cells of a
 thread collects its sums first and spreads them once.
 
 Error: |y^ - y| <= gamma_n sum |x||w| with n = terms + 1 (the bias). Temporary space: padded planes of one sample per
-thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread.
+thread (or SPARE bytes of smaller ones, ROOM bytes of samples with few outputs), and less than 0.5 MB per thread.
 """
 
 from cython.parallel cimport prange
@@ -28,7 +30,8 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, cells_of, choose_runs, cut, is_dense, spread
+from lean_nn_c._bands cimport Boxes, next_class, runs_fit, share_left
+from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, cells_of, cut, is_dense, spread
 from lean_nn_c._fold cimport fold_pays, folded
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
@@ -41,8 +44,7 @@ from lean_nn_c._simd cimport (
     LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_tail, lnn_vectors, piece, whole_lines,
 )
 from lean_nn_c._taps cimport (
-    ABREAST, BLOCK, Block, Taps, block_at, columns_of_image, columns_of_output, covers, fill_tables, next_residue, split_terms,
-    table_length, taps_of_residue,
+    ABREAST, BLOCK, Block, Taps, block_at, covers, split_terms, table_length,
 )
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport (
@@ -55,6 +57,8 @@ from lean_nn_c.threads cimport threads_for
 cdef enum:
     PRIVATE = 131072        # bytes of a group's planes that a thread fills for itself
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
+    COLUMNS = 4096          # that suffice for packing the weight not to count,
+    ROOM = 4194304          # and bytes that planes may take for them
     FAR = 8388608           # bytes of a group's planes that no cache keeps: strips are called in
     GATHERED = 16           # strips whose sums are collected, if they consist of several blocks, before they are spread
 
@@ -64,16 +68,17 @@ cdef enum:
 
 cdef void pack_weight(const Taps* t, const Block* k, const real* a, int64_t lda, bint transposed, int64_t m,
                       real* out) noexcept nogil:
-    """Rows 0..m of one block of terms as panels. conv's terms are neighbours in the weight, conv_input's are not."""
+    """Rows 0..m of one block of terms as panels. All taps of conv are neighbours in the weight, conv_input's are not."""
     cdef Panels p = panels_of(m)
-    cdef int64_t i, first = 0
-    if not transposed:
+    cdef int64_t i, first = 0, abreast = ABREAST if transposed else BLOCK       # rows side by side, or far apart
+    if not transposed and t.count == t.a_channel:
         pack_rows(a + k.a + k.first, lda, 1, m, k.terms, k.terms, out)
-    while transposed and first < k.terms:
+        return
+    while first < k.terms:
         for i in range(p.count):
             gather(a + first_row(&p, i) * lda + k.a, lda, rows_in(&p, i), t.a + k.first + first,
-                   min(<int64_t>ABREAST, k.terms - first), out + (i * k.terms + first) * LNN_ROWS)
-        first += ABREAST
+                   min(abreast, k.terms - first), out + (i * k.terms + first) * LNN_ROWS)
+        first += abreast
 
 
 cdef void strip_of(const Columns* c, const Taps* t, const Block* k, const real* planes, int64_t column, int64_t columns,
@@ -209,9 +214,11 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
     return DONE
 
 
-cdef int64_t samples_at_once(int64_t n, int64_t sample_bytes, int threads) noexcept nogil:
-    """One sample's planes per thread, or as many small ones as fit in SPARE bytes per thread."""
-    return max(min(n, max(<int64_t>threads, threads * <int64_t>SPARE // max(sample_bytes, 1))), 1)
+cdef int64_t samples_at_once(int64_t n, int64_t sample_bytes, int64_t columns, int threads) noexcept nogil:
+    """One sample's planes per thread, or as many small ones as fit in SPARE bytes per thread; more where a sample has few
+    columns, for all of which the weight is packed (320 channels of 4 x 4 x 4 outputs to 80: 0.8 of the time)."""
+    cdef int64_t samples = max(<int64_t>threads, threads * <int64_t>SPARE // max(sample_bytes, 1))
+    return max(min(n, max(samples, min(COLUMNS // max(columns, 1), ROOM // max(sample_bytes, 1)))), 1)
 
 
 cdef int threads_of(const Geometry* g) noexcept nogil:
@@ -222,36 +229,6 @@ cdef int threads_of(const Geometry* g) noexcept nogil:
 cdef double affordable(const Geometry* g) noexcept nogil:
     """Plane cells per sample beyond which planes are not worth having."""
     return 16 * (<double>g.c * g.cells + <double>g.o * g.outs + <double>g.o * g.cg * g.taps) + 1e6
-
-
-cdef bint open_class(const Geometry* g, const Planes* p, const int64_t* residue, int64_t m, int64_t width, Columns* c,
-                     Taps* t) noexcept nogil:
-    """Columns and tables of one class: all of conv (residue NULL), or one residue of conv_input; False: no cells."""
-    if residue == NULL:
-        columns_of_output(c, g, p)
-        t.count = g.taps
-    else:
-        if not columns_of_image(c, g, p, residue):
-            return False
-        t.count = taps_of_residue(g, residue)
-    choose_runs(c, width, width // lnn_vectors(m), min(m, <int64_t>LNN_ROWS), t.count * t.channels)
-    split_terms(t)
-    if t.a != NULL:
-        fill_tables(t, g, p, residue)
-    return True
-
-
-cdef bint runs_fit(const Geometry* g, const Planes* p, bint transposed, int64_t m, int64_t width, Taps t) noexcept nogil:
-    """Whether every class has runs of at least one tile: then the source may serve as its own plane."""
-    cdef int64_t residue[MAX_RANK]
-    cdef Columns c
-    t.a = NULL
-    memset(&residue[0], 0, sizeof(residue))
-    while True:
-        if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, &t) and c.length < width:
-            return False
-        if not transposed or not next_residue(g, &residue[0]):
-            return True
 
 
 cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, bint transposed, int64_t channels, int64_t cells,
@@ -323,7 +300,7 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
     if transposed and not covers(g) and not probing():
         fill(out, bias, g.n * g.c, g.c, g.cells)
     if (not p.direct and t.channels * p.channel * <int64_t>sizeof(real) <= PRIVATE
-            and is_whole(g, transposed, lanes(source))):
+            and is_whole(g, transposed, lanes(source)) and taps_left(g, transposed) == 1):
         status = on_own_planes(g, &p, &t, transposed, source, w, bias, tail, out)
     else:
         status = on_shared_planes(g, &p, &t, transposed, source, w, bias, tail, out)
@@ -350,6 +327,11 @@ cdef void end_planes(const lnn_tail* tail, real* out, int64_t planes, int64_t ce
         finish(tail, out + i * at_once * cells, min(at_once, planes - i * at_once) * cells)
 
 
+cdef double taps_left(const Geometry* g, bint transposed) noexcept nogil:
+    """The share of the products that bands (_bands.pxd) leave."""
+    return share_left(g, transposed)
+
+
 cdef bint runs_on(const Geometry* g, int64_t m, int64_t cells, int per_vector) noexcept nogil:
     """Whether strips run on from sample to sample: small ones would leave columns empty and have the weight packed for
     each (16 samples of 2 x 2 outputs: 2.2 times as fast; of 7 x 8: 1.25; ten strips is an estimate)."""
@@ -372,7 +354,7 @@ cdef int on_own_planes(const Geometry* g, const Planes* p, Taps* t, bint transpo
                        const real* bias, const lnn_tail* tail, real* out) noexcept nogil:
     """Each sample's group on planes that a thread fills for itself."""
     cdef Columns c
-    cdef int64_t residue[MAX_RANK]
+    cdef Boxes b
     cdef int threads = threads_of(g)
     cdef int64_t m = g.cg if transposed else g.og, cells = g.outs if transposed else g.cells, i
     cdef int64_t ldo = g.cells if transposed else g.outs, lda = g.taps if transposed else g.cg * g.taps
@@ -384,9 +366,9 @@ cdef int on_own_planes(const Geometry* g, const Planes* p, Taps* t, bint transpo
     memory = <real*>take_scratch((threads * size + SPARE_LINE) * sizeof(real))
     if memory == NULL:
         return NO_MEMORY
-    memset(&residue[0], 0, sizeof(residue))
+    memset(&b, 0, sizeof(b))
     open_queue(&queue, g.n * g.groups, threads)
-    if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, t):
+    if next_class(g, p, transposed, m, width, &b, &c, t):
         for i in prange(g.n * g.groups, schedule="dynamic", num_threads=threads):
             own_planes(&c, t, p, transposed, t.channels, cells, g.groups, m, source, w, g.og * g.cg * g.taps, lda,
                        bias, tail, out, ldo, draw(&queue, omp_get_thread_num()),
@@ -399,16 +381,16 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
                           const real* w, const real* bias, const lnn_tail* tail, real* out) noexcept nogil:
     """Planes of a few samples at a time, filled by all threads, then class by class."""
     cdef Columns c
-    cdef int64_t residue[MAX_RANK]
+    cdef Boxes b
     cdef int threads = threads_of(g), status = DONE
     cdef int64_t m = g.cg if transposed else g.og, channels = g.o if transposed else g.c
     cdef int64_t cells = g.outs if transposed else g.cells, ldo = g.cells if transposed else g.outs
     cdef int64_t lda = g.taps if transposed else g.cg * g.taps
     cdef int64_t width = lnn_vectors(m) * lanes(source), samples = g.n, at = 0, size, i
     cdef real* planes = NULL
-    cdef bint joined = runs_on(g, m, ldo, lanes(source))
+    cdef bint joined
     if not p.direct:
-        samples = samples_at_once(g.n, channels * p.channel * sizeof(real), threads)
+        samples = samples_at_once(g.n, channels * p.channel * sizeof(real), ldo, threads)
         size = samples * channels * p.channel + MAX_TILE
         planes = <real*>hold_scratch(size * sizeof(real))
         if planes == NULL:
@@ -419,16 +401,14 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
         if not p.direct and not probing():
             for i in prange(samples * channels, schedule="static", num_threads=threads):
                 fill_channel(p, source + (at * channels + i) * cells, planes + i * p.channel)
-        memset(&residue[0], 0, sizeof(residue))
-        while status == DONE:
-            if open_class(g, p, &residue[0] if transposed else NULL, m, width, &c, t):
-                if joined:
-                    across_samples(&c, samples, channels * p.channel, g.groups * m * ldo)
-                status = run_class(&c, t, transposed, 1 if joined else samples, g.groups, m, w, g.og * g.cg * g.taps, lda,
-                                   source if p.direct else <const real*>planes, t.channels * p.channel, bias,
-                                   out + at * g.groups * m * ldo, ldo, threads)
-            if not transposed or not next_residue(g, &residue[0]):
-                break
+        memset(&b, 0, sizeof(b))
+        while status == DONE and next_class(g, p, transposed, m, width, &b, &c, t):
+            joined = runs_on(g, m, cells_of(&c), lanes(source))
+            if joined:
+                across_samples(&c, samples, channels * p.channel, g.groups * m * ldo)
+            status = run_class(&c, t, transposed, 1 if joined else samples, g.groups, m, w, g.og * g.cg * g.taps, lda,
+                               source if p.direct else <const real*>planes, t.channels * p.channel, bias,
+                               out + at * g.groups * m * ldo, ldo, threads)
         end_planes(tail, out + at * g.groups * m * ldo, samples * g.groups * m, ldo, threads)
         at += samples
     give_scratch(planes)
@@ -469,7 +449,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
     t.a, t.b = NULL, place + phases * t.count
     open_phases(g, p, &c, &t, place)
     if not p.direct:
-        samples = samples_at_once(g.n, g.o * p.channel * sizeof(real), threads)
+        samples = samples_at_once(g.n, g.o * p.channel * sizeof(real), cells_of(&c), threads)
         room = whole_lines(samples * g.o * p.channel + MAX_TILE)
     strips = (cells_of(&c) + c.width - 1) // c.width * samples
     s = split_work(g.groups, g.cg, max(most_rows(w) // phases, <int64_t>1), max(24 // phases, <int64_t>1), strips,

@@ -152,6 +152,10 @@ LARGE = [
     Geometry(7, 20, 24, 1, (5, 5), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),  # strips run on from sample to sample
     Geometry(6, 30, 14, 2, (3, 4), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1)),  # the same on the image itself
     Geometry(3, 9, 200, 1, (6, 5), (3, 3), (1, 1), ((1, 1), (0, 0)), (1, 1)),  # more rows than one block of panels
+    Geometry(24, 9, 11, 1, (6, 5), (9, 7), (1, 1), ((4, 4), (3, 5)), (1, 1)),  # bands of rows, taps in the padding only
+    Geometry(64, 8, 14, 2, (7, 8), (5, 3), (3, 2), ((2, 3), (1, 4)), (1, 2)),  # bands, strided and dilated
+    Geometry(40, 7, 8, 1, (4, 5, 6), (5, 3, 3), (1, 1, 2), ((2, 2), (1, 1), (1, 0)), (1, 1, 1)),  # bands on several axes
+    Geometry(30, 5, 3, 1, (5, 5), (9, 9), (1, 1), ((6, 7), (4, 4)), (1, 1)),  # bands of few rows of weights, one without taps
     Geometry(2, 5, 4, 1, (), (), (), (), ()),  # rank 0: a linear layer
 ]
 
