@@ -13,7 +13,8 @@ conv_input   A strip of y_bar. On the axes before the last, one class per residu
              its cells; then all its taps count, and neighbouring outputs are stored together.
 conv_weight  A strip of x, and y_bar in rows of whole vectors. A vector of sums per tap, over strips, samples and rows.
 
-Many channels to sum over come in chunks that fit the cache; between chunks the vectors of sums wait on the desk.
+Many channels to sum over come in chunks that fit the cache; between chunks the vectors of sums wait on the desk. Of planes
+with few vectors several samples lie in one strip: a tile computes them all.
 
 A padding zero meets every weight: the caller sees to it that those are finite (for conv_weight: looks at the result).
 
@@ -96,6 +97,7 @@ cdef struct Strips:
     int64_t width                   # of a row of these
     bint tall                       # tiles are tall
     int64_t channels, chunk         # to sum over; in one strip
+    int64_t together                # samples of small planes in one strip
     int64_t classes
     int64_t cells                   # of the strip, all channels, and a margin that vectors may read
     int64_t rows, vectors, terms    # room for the plan's lists
@@ -166,7 +168,6 @@ cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noex
     cdef Planes p
     cdef int i, last = g.rank - 1
     cdef double bytes, classes = 1
-    cdef int64_t rows
     s.kind, s.itemsize, s.lanes = kind, itemsize, LNN_BYTES // itemsize
     s.size = g.inp[0] if kind == CONV_INPUT else g.out[0]
     s.channels = g.og if kind == CONV_INPUT else g.cg if kind == CONV else 1
@@ -201,9 +202,13 @@ cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noex
     if s.tall:
         s.cells += LNN_TALL * apart(&part, last - 1) * p.pitch[last - 1]
     s.rows = p.channel // p.q[last] + 1
-    rows = s.height * s.rest // s.width
-    s.vectors = rows * ((s.width + s.lanes - 1) // s.lanes) + ABREAST * s.classes
-    s.sums = 0
+    s.vectors = s.height * s.rest // s.width * ((s.width + s.lanes - 1) // s.lanes)
+    s.together, s.sums = 1, 0
+    for i in range(2, 9 if s.chunk == s.channels and s.count == 1 and kind != CONV_WEIGHT else 0):
+        if g.n % i == 0 and i * s.vectors <= 4 * ABREAST and i * s.cells * itemsize <= HANDY:
+            s.together = i          # the most that leave no rest
+    s.cells *= s.together
+    s.vectors = s.vectors * s.together + ABREAST * s.classes
     if s.chunk < s.channels:        # every vector of every row of weights; a tall tile has eight
         bytes = <double>(g.cg if kind == CONV_INPUT else g.og) * s.vectors * (LNN_TALL if s.tall else 1) * LNN_BYTES
         if bytes > LARGEST:
@@ -314,10 +319,15 @@ cdef inline void list_vectors(const Strips* s, lnn_sweep* w, int rank, const int
             at -= counts[axis] * at_step[axis]
             to -= counts[axis] * to_step[axis]
             i[axis] = 0
-    if w.vectors:
-        for axis in range(ABREAST - 1):
-            w.at[w.vectors + axis] = w.at[w.vectors - 1]
-            w.to[w.vectors + axis] = w.to[w.vectors - 1]
+
+
+cdef inline void list_samples(const Strips* s, lnn_sweep* w, int64_t at_step, int64_t to_step) noexcept nogil:
+    """The vectors of further samples, then the last one a few times more: whole tiles are computed."""
+    cdef int64_t i, one = w.vectors
+    w.vectors *= s.together
+    for i in range(one, w.vectors + ABREAST - 1 if one else 0):
+        w.at[i] = w.at[i - one] + at_step if i < w.vectors else w.at[i - 1]
+        w.to[i] = w.to[i - one] + to_step if i < w.vectors else w.to[i - 1]
 
 
 cdef inline int64_t place_of(const Strips* s, const Planes* p, const Geometry* part, const int64_t* residue,
@@ -380,8 +390,7 @@ cdef inline void list_terms(const Strips* s, const Planes* p, const Geometry* pa
                 w.a[w.terms] = channel * weights + tap
                 w.b[w.terms] = channel * p.channel + offset
                 w.terms += 1
-    w.terms //= s.chunk
-    w.runs //= s.chunk
+    w.terms, w.runs = w.terms // s.chunk, w.runs // s.chunk
 
 
 cdef inline void list_class(const Strips* s, Plan* plan, const Geometry* part, const int64_t* residue,
@@ -404,6 +413,7 @@ cdef inline void list_class(const Strips* s, Plan* plan, const Geometry* part, c
         pitch *= size
     distance = apart(part, last - 1) if s.tall else 1
     list_vectors(s, w, part.rank, &counts[0], distance, at, &at_step[0], to, &to_step[0])
+    list_samples(s, w, s.chunk * plan.planes.channel, (part.c if s.kind == CONV_INPUT else part.o) * s.size * s.rest)
     list_terms(s, &plan.planes, part, residue, w)
     # a vector longer than its row may spill into the next row if that is stored later
     w.limit = pitch if s.classes == 1 and distance == 1 else 0

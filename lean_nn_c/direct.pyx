@@ -244,8 +244,8 @@ cdef Desk desk_at(const Strips* s, const Geometry* g, char* memory, int64_t stri
 cdef void strip_units(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b,
                       const lnn_tail* tail, real* out, char* memory, int64_t first, int64_t stop, int64_t m0,
                       int64_t m1) noexcept nogil:
-    """Rows m0..m1 of weights on units first..stop of conv or conv_input; a unit is (strip, sample, group)."""
-    cdef int64_t unit, planes = g.n * g.groups
+    """Rows m0..m1 of weights on units first..stop of conv or conv_input; a unit is (strip, some samples, group)."""
+    cdef int64_t unit, planes = g.n // s.together * g.groups
     cdef int64_t strip = first // planes, image = first % planes, group = image % g.groups
     cdef Desk d = desk_at(s, g, memory, strip, 0)
     for unit in range(first, stop):
@@ -261,7 +261,7 @@ cdef void strip_units(const Strips* s, const Geometry* g, const real* source, co
 cdef void strip_block(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b,
                       const lnn_tail* tail, real* out, char* memory, int64_t blocks, int64_t parts, int64_t index) noexcept nogil:
     """One of `blocks` blocks of units, one of `parts` parts of the rows."""
-    cdef int64_t units = s.count * g.n * g.groups, rows = g.cg if s.kind == CONV_INPUT else g.og
+    cdef int64_t units = s.count * (g.n // s.together) * g.groups, rows = g.cg if s.kind == CONV_INPUT else g.og
     cdef int64_t block = index // parts, part = index % parts
     strip_units(s, g, source, w, b, tail, out, memory, units * block // blocks, units * (block + 1) // blocks,
                 rows * part // parts, rows * (part + 1) // parts)
@@ -270,21 +270,24 @@ cdef void strip_block(const Strips* s, const Geometry* g, const real* source, co
 cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, const real* source, const real* w,
                             const real* b, const lnn_tail* tail, real* out, int64_t image, int64_t group,
                             int64_t m0, int64_t m1) noexcept nogil:
-    """One group of one sample: its channels chunk by chunk."""
+    """One group of one sample, or of several together: its channels chunk by chunk."""
     cdef bint back = s.kind == CONV_INPUT
-    cdef int64_t rows = g.cg if back else g.og, cells = g.outs if back else g.cells, at = 0, channels, i
+    cdef int64_t rows = g.cg if back else g.og, cells = g.outs if back else g.cells, at = 0, channels, i, sample
     cdef const real* weight
+    image = (image - group) * s.together + group
     while at < s.channels:
         channels = min(s.chunk, s.channels - at)
-        for i in range(channels):
-            fill_strip(&d.plan.copies, source + (image * s.channels + at + i) * cells,
-                       <real*>d.strip + i * d.plan.planes.channel)
+        for sample in range(s.together):
+            for i in range(channels):
+                fill_strip(&d.plan.copies, source + ((image + sample * g.groups) * s.channels + at + i) * cells,
+                           <real*>d.strip + (sample * channels + i) * d.plan.planes.channel)
         weight = w + (group * g.og * g.cg + at * (g.cg if back else 1)) * g.taps
         strip_rows(s, g, d, weight, b + group * rows if b != NULL else NULL, at, channels,
                    out + image * rows * s.size * s.rest + d.plan.begin, m0, m1)
         at += channels
-    for i in range(m0, m1 if tail != NULL else m0):
-        finish(tail, out + (image * rows + i) * s.size * s.rest + d.plan.begin, d.plan.height * s.rest)
+    for sample in range(s.together if tail != NULL else 0):
+        for i in range(m0, m1):
+            finish(tail, out + ((image + sample * g.groups) * rows + i) * s.size * s.rest + d.plan.begin, d.plan.height * s.rest)
 
 
 cdef inline void strip_rows(const Strips* s, const Geometry* g, const Desk* d, const real* w, const real* b, int64_t at,
@@ -326,7 +329,7 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
     desks = open_desks(&s, s.sums, threads, &size)
     if desks == NULL:
         return NO_MEMORY
-    blocks = min(s.count * g.n * g.groups, <int64_t>(8 * threads if threads > 1 else 1))
+    blocks = min(s.count * (g.n // s.together) * g.groups, <int64_t>(8 * threads if threads > 1 else 1))
     if blocks < threads:            # one small image: threads fill the same strip, each for rows of its own
         parts = max(min(<int64_t>threads, rows // LNN_ROWS), <int64_t>1)
     threads = <int>min(blocks * parts, <int64_t>threads)

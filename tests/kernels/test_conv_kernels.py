@@ -165,6 +165,8 @@ NARROW = [
     Geometry(2, 3, 3, 3, (61, 57), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),  # classes of rows, cells spread out
     Geometry(3, 9, 9, 9, (7, 7), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # rows shorter than a vector
     Geometry(3, 4, 4, 4, (14, 14), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
+    Geometry(12, 5, 5, 5, (5, 6), (3, 3), (2, 2), ((0, 0), (1, 1)), (1, 1)),  # several samples in a strip
+    Geometry(10, 4, 6, 2, (4, 3, 5), (2, 3, 3), (1, 1, 1), ((1, 0), (1, 1), (1, 1)), (1, 1, 1)),
     Geometry(1, 2, 2, 2, (33, 30), (3, 3), (1, 1), ((4, 4), (4, 4)), (4, 4)),  # rows of a tall tile far apart
     Geometry(1, 2, 4, 2, (40, 19), (9, 2), (1, 1), ((4, 4), (1, 0)), (1, 1)),  # a run longer than its most taps
     Geometry(1, 2, 2, 2, (29, 23), (5, 5), (2, 3), ((2, 2), (0, 5)), (3, 2)),
