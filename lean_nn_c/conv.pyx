@@ -78,8 +78,8 @@ cdef void choose(Plan* p, str name, int itemsize):
         p.few = by_strips(p, CONV_INPUT if transposed else CONV, itemsize)
         p.gain = winograd_gain(g, transposed, p.m, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
         left = taps_left(g, transposed)
-        if g.stride[g.rank - 1] > 1:        # the estimate is from before planes of short strided rows were listed
-            left *= 0.75 if g.rank > 2 else 0.9
+        if g.stride[g.rank - 1] > 1 and g.out[g.rank - 1] < 24 and not p.few:
+            left *= 0.75 if g.rank > 2 else 0.9     # the estimate is from before more of short strided rows were listed
         p.gain *= left
         if left < 1 and p.gain < 1.1:       # as in winograd_gain: less is not sure
             p.gain = 0

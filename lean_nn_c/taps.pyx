@@ -214,11 +214,12 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
     return DONE
 
 
-cdef int64_t samples_at_once(int64_t n, int64_t sample_bytes, int64_t columns, int threads) noexcept nogil:
+cdef int64_t samples_at_once(const Geometry* g, const Planes* p, bint transposed, int itemsize) noexcept nogil:
     """One sample's planes per thread, or as many small ones as fit in SPARE bytes per thread; more where a sample has few
     columns, for all of which the weight is packed (320 channels of 4 x 4 x 4 outputs to 80: 0.8 of the time)."""
-    cdef int64_t samples = max(<int64_t>threads, threads * <int64_t>SPARE // max(sample_bytes, 1))
-    return max(min(n, max(samples, min(COLUMNS // max(columns, 1), ROOM // max(sample_bytes, 1)))), 1)
+    cdef int64_t bytes = max((g.o if transposed else g.c) * p.channel * itemsize, <int64_t>1)
+    cdef int64_t few = min(COLUMNS // (g.cells if transposed else g.outs), ROOM // bytes)
+    return g.n if p.direct else min(g.n, max(threads_of(g) * max(SPARE // bytes, <int64_t>1), few))
 
 
 cdef int threads_of(const Geometry* g) noexcept nogil:
@@ -386,11 +387,11 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
     cdef int64_t m = g.cg if transposed else g.og, channels = g.o if transposed else g.c
     cdef int64_t cells = g.outs if transposed else g.cells, ldo = g.cells if transposed else g.outs
     cdef int64_t lda = g.taps if transposed else g.cg * g.taps
-    cdef int64_t width = lnn_vectors(m) * lanes(source), samples = g.n, at = 0, size, i
+    cdef int64_t width = lnn_vectors(m) * lanes(source), at = 0, size, i
+    cdef int64_t samples = samples_at_once(g, p, transposed, sizeof(real))
     cdef real* planes = NULL
     cdef bint joined
     if not p.direct:
-        samples = samples_at_once(g.n, channels * p.channel * sizeof(real), ldo, threads)
         size = samples * channels * p.channel + MAX_TILE
         planes = <real*>hold_scratch(size * sizeof(real))
         if planes == NULL:
@@ -434,7 +435,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
     cdef Taps t
     cdef Split s
     cdef int threads = threads_of(g)
-    cdef int64_t phases = residues(g), samples = g.n, at = 0, strips, size, room = 0, i
+    cdef int64_t phases = residues(g), samples = samples_at_once(g, p, True, sizeof(real)), at = 0, strips, size, room = 0, i
     cdef real* memory
     cdef int64_t* place
     cdef real* planes
@@ -449,7 +450,6 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
     t.a, t.b = NULL, place + phases * t.count
     open_phases(g, p, &c, &t, place)
     if not p.direct:
-        samples = samples_at_once(g.n, g.o * p.channel * sizeof(real), cells_of(&c), threads)
         room = whole_lines(samples * g.o * p.channel + MAX_TILE)
     strips = (cells_of(&c) + c.width - 1) // c.width * samples
     s = split_work(g.groups, g.cg, max(most_rows(w) // phases, <int64_t>1), max(24 // phases, <int64_t>1), strips,
