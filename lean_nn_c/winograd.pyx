@@ -353,11 +353,11 @@ cdef int run(const Plan* p, int64_t taps, const real* x, const real* w, const re
         if p.units >= 4 * threads and (p.units > UNITS or u_group <= NEAR or threads > 1 and u_group < p.units * v_size(p)):
             status = wide(p, x + group * x_step, w + group * w_group if w != NULL else NULL,
                           packed + group * u_group if packed != NULL else NULL,
-                          b + group * p.rows if b != NULL else NULL, y + group * y_step, threads)
+                          b + group * p.true_rows if b != NULL else NULL, y + group * y_step, threads)
         else:
             status = deep(p, x + group * x_step, w + group * w_group if w != NULL else NULL,
                           packed + group * u_group if packed != NULL else NULL,
-                          b + group * p.rows if b != NULL else NULL, y + group * y_step, threads)
+                          b + group * p.true_rows if b != NULL else NULL, y + group * y_step, threads)
         if status != DONE:
             break
     return status
