@@ -155,10 +155,12 @@ static void T(lnn_average_whole)(const real *x, int64_t n, int64_t planes, real 
             memcpy(&next, x + at[q] + i, sizeof next);
             sum[q] += next;
         }
-    for (int64_t q = 0; q < planes; q++) {
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
         real total = 0;
+#pragma GCC unroll 8
         for (int l = 0; l < PARTS; l++) total += sum[q][l];
-        for (int64_t j = i; j < n; j++) total += x[q * n + j];
-        y[q] = total / divisor;
+        for (int64_t j = i; j < n; j++) total += x[at[q] + j];
+        if (q < planes) y[q] = total / divisor;
     }
 }
