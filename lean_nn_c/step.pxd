@@ -32,5 +32,7 @@ cdef size_t probe(Step step, int threads)
 cdef void open_bench(char* base, size_t limit) noexcept nogil
 cdef bint probing() noexcept nogil
 cdef void* take_scratch(size_t size) noexcept nogil
+cdef size_t counted() noexcept nogil
+cdef void count_from(size_t top) noexcept nogil
 cdef void* hold_scratch(size_t size) noexcept nogil
 cdef void give_scratch(void* at) noexcept nogil

@@ -66,6 +66,18 @@ cdef void count(size_t size) noexcept nogil:
     lnn_own.peak = max(lnn_own.peak, lnn_own.top)
 
 
+cdef size_t counted() noexcept nogil:
+    """How much scratch a probed kernel has asked for."""
+    return lnn_own.top
+
+
+cdef void count_from(size_t top) noexcept nogil:
+    """While the step is probed: what is asked for next takes the place of what was, since `counted` gave `top`."""
+    global lnn_own
+    if lnn_own.probing:
+        lnn_own.top = top
+
+
 cdef void* hold_scratch(size_t size) noexcept nogil:
     """Scratch, or NULL where there is none."""
     global lnn_own

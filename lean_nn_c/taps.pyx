@@ -51,7 +51,7 @@ from lean_nn_c.gemm cimport (
     FEW, PANEL_BYTES, Ahead, Panels, Split, first_row, pack_rows, panels_of, panels_size, rows_in, split_work,
     strip_product,
 )
-from lean_nn_c.step cimport give_scratch, hold_scratch, probing, take_scratch
+from lean_nn_c.step cimport count_from, counted, give_scratch, hold_scratch, probing, take_scratch
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -390,6 +390,7 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
     cdef int64_t width = lnn_vectors(m) * lanes(source), at = 0, size, i
     cdef int64_t samples = samples_at_once(g, p, transposed, sizeof(real))
     cdef real* planes = NULL
+    cdef size_t before
     cdef bint joined
     if not p.direct:
         size = samples * channels * p.channel + MAX_TILE
@@ -397,13 +398,15 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
         if planes == NULL:
             return NO_MEMORY
         memset(planes + size - MAX_TILE, 0, MAX_TILE * sizeof(real))
-    while at < g.n and status == DONE:
+    before = counted()
+    while at < g.n and (status == DONE or probing()):
         samples = min(samples, g.n - at)
         if not p.direct and not probing():
             for i in prange(samples * channels, schedule="static", num_threads=threads):
                 fill_channel(p, source + (at * channels + i) * cells, planes + i * p.channel)
         memset(&b, 0, sizeof(b))
-        while status == DONE and next_class(g, p, transposed, m, width, &b, &c, t):
+        while (status == DONE or probing()) and next_class(g, p, transposed, m, width, &b, &c, t):
+            count_from(before)              # one class after the other: the largest counts
             joined = runs_on(g, m, cells_of(&c), lanes(source))
             if joined:
                 across_samples(&c, samples, channels * p.channel, g.groups * m * ldo)
@@ -411,7 +414,7 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
                                source if p.direct else <const real*>planes, t.channels * p.channel, bias,
                                out + at * g.groups * m * ldo, ldo, threads)
         end_planes(tail, out + at * g.groups * m * ldo, samples * g.groups * m, ldo, threads)
-        at += samples
+        at += samples if not probing() else (g.n - at) // samples * samples     # to those that are left, who may take more
     give_scratch(planes)
     return status
 
