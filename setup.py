@@ -55,7 +55,7 @@ PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-mod
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {"x86_64_v3.gemm"}
-COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "step", "threads"}
+COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "step", "sweep", "threads"}
 # Small, but for the loops in their headers: hot.h.
 INNER = {"index", "move", *(f"x86_64_v3.{name}" for name in ("elementwise", "pool_average", "reduce"))}
 MIDDLE = {"x86_64_v3.pool"}  # plain, but for those loops
