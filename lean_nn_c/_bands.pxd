@@ -18,11 +18,10 @@ from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip, floor_div
 from lean_nn_c._planes cimport Planes, period
 from lean_nn_c._simd cimport LNN_ROWS, lnn_vectors
 from lean_nn_c._taps cimport Taps, columns_of_image, columns_of_output, fill_tables, next_residue, split_terms
-from lean_nn_c.gemm cimport FEW
 
 cdef enum:
     PACKING = 32            # columns whose products take as long as packing the weight for a class
-    WORTH = 6              # per cent of the products that must go, at least
+    WORTH = 6               # per cent of the products that must go, at least
 
 
 cdef struct Boxes:

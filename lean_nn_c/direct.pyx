@@ -347,10 +347,10 @@ cdef bint strips_pay(const Geometry* g, Kind kind, int itemsize) noexcept nogil:
     Measured on one core in both types: 1 to 512 channels per group to either side, kernels of 2 to 11 cells a side,
     strides 1 to 8, rows of 5 to 224, 1 to 3 axes. Few channels to sum over (4; 8 where both sides of many groups are as
     narrow) are ahead where vectors are not mostly empty, few to sum into only on larger planes. conv_input of eight channels
-    or fewer is ahead on any plane, unless sums are very long or many products by taps are left out. Spreading y_bar costs its stride: many of its
-    channels do not pay, up to four do at any stride (1.1 to 9 times as fast, depthwise layers 3 to 8 times), and twelve
-    where windows hardly overlap: there, by taps, every residue's few terms are packed and spread (1.3 times as fast in the
-    mean, up to 5).
+    or fewer is ahead on any plane, unless sums are very long or many products by taps are left out. Spreading y_bar costs
+    its stride: many of its channels do not pay, up to four do at any stride (1.1 to 9 times as fast, depthwise layers 3 to 8
+    times), and twelve where windows hardly overlap: there, by taps, every residue's few terms are packed and spread (1.3
+    times as fast in the mean, up to 5).
     """
     cdef int last = g.rank - 1
     cdef int64_t terms = g.og if kind == CONV_INPUT else g.cg, rows = g.cg if kind == CONV_INPUT else g.og
