@@ -42,6 +42,7 @@ DIRECTIVES = {
     "initializedcheck": DEBUG,
     "cdivision": True,
     "embedsignature": True,
+    "auto_pickle": False,  # what is pickled says how; made by itself it would be 18 kB of the wheel, and load what nobody checked
     "freethreading_compatible": False,
 }
 # No -ffast-math: NaN, infinities and the order of sums are part of what the kernels promise.
@@ -55,7 +56,7 @@ PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-mod
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {"x86_64_v3.gemm"}
-COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "step", "sweep", "threads"}
+COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "step", "threads"}
 # Small, but for the loops in their headers: hot.h.
 INNER = {"index", "move", *(f"x86_64_v3.{name}" for name in ("elementwise", "pool_average", "reduce"))}
 MIDDLE = {"x86_64_v3.pool"}  # plain, but for those loops
