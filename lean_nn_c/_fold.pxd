@@ -24,7 +24,7 @@ from lean_nn_c._planes cimport Planes, fill_channel, measure
 from lean_nn_c._simd cimport turn
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport Product, multiply
-from lean_nn_c.step cimport give_scratch, hold_scratch, probing
+from lean_nn_c.step cimport count_from, counted, give_scratch, hold_scratch, probing
 
 cdef enum:
     ROWS = 192              # outputs whose windows are computed together
@@ -124,17 +124,20 @@ cdef inline int fold_group(const Fold* f, const Geometry* g, const real* y_bar, 
     """One group: some samples after the others, and for each some channels after the others."""
     cdef int64_t n = 0, samples, part, i, c0
     cdef real* rows = columns + f.together * g.outs * f.most * g.taps
+    cdef size_t before = counted()
     cdef int status = 0
-    while n < g.n and not status:
+    while n < g.n and (not status or probing()):
         samples = min(f.together, g.n - n)
         for i in range(0 if probing() else samples):
             turn(y_bar + (n + i) * g.o * g.outs, g.outs, g.og, g.outs, rows + i * g.outs * g.og, g.og)
         for part in range(f.parts):
             c0 = g.cg * part // f.parts
-            status = status or some_channels(f, g, samples, g.cg * (part + 1) // f.parts - c0, <const real*>rows,
-                                             w + c0 * g.taps, bias + c0 if bias != NULL else NULL, columns,
-                                             rows + f.together * g.outs * g.og, x_bar + (n * g.c + c0) * g.cells, threads)
-        n += samples
+            count_from(before)              # one product after the other: the largest counts
+            if not status or probing():
+                status = some_channels(f, g, samples, g.cg * (part + 1) // f.parts - c0, <const real*>rows, w + c0 * g.taps,
+                                       bias + c0 if bias != NULL else NULL, columns, rows + f.together * g.outs * g.og,
+                                       x_bar + (n * g.c + c0) * g.cells, threads)
+        n += samples if not probing() else (g.n - n) // samples * samples     # to those that are left, who may take more
     return status
 
 

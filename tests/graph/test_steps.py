@@ -208,6 +208,10 @@ def test_scratch_is_known_beforehand(threads):
             ((6, 6), (2, 2), (3, 3), (0, 0), (1, 1)),
         ]
     ]
+    geometries += [  # folded, in parts of which the first is not the largest
+        (32, 32, 64, 1, (4, 7), (5, 7), (1, 1), (4, 0), (1, 1)),
+        (5, 32, 64, 2, (20, 14), (5, 7), (1, 2), (0, 3), (1, 2)),
+    ]
     taken = 0
     with ln.num_threads(threads):
         for n, c, o, groups, size, kernel, stride, pad, dilation in geometries:
