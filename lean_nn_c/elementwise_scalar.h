@@ -7,18 +7,26 @@
 #define C(name) static inline uint8_t T(lnn_##name)(real a, real b, real p, real q)
 #define R(value) ((real)(value))
 
+/* exp(−scale·a²), a from 0 to FAR, scale a power of two */
+static inline real T(lnn_fall)(real a, const real scale) {
+    const real lead = T(lnn_from_bits)(T(lnn_bits)(a) & LEADING), rest = -scale * ((a + lead) * (a - lead));
+    return T(lnn_vexp_sum)(-scale * (lead * lead), rest);
+}
 /* exp(−x²/2) */
 static inline real T(lnn_bell)(real x) {
-    real a = M(fabs)(x), lead, rest;
-    a = a > FAR ? FAR : a;
-    lead = T(lnn_from_bits)(T(lnn_bits)(a) & LEADING), rest = R(-0.5) * ((a + lead) * (a - lead));
-    return T(lnn_vexp_sum)(R(-0.5) * (lead * lead), rest);
+    const real a = M(fabs)(x);
+    return T(lnn_fall)(a > FAR ? FAR : a, R(0.5));
+}
+/* Φ(−a) without its bell, from a/4 */
+static inline real T(lnn_side)(real quarter) {
+    const real t = R(1) / (R(1) + quarter);
+    return t * T(lnn_curve)(quarter * t - R(0.5));
 }
 static inline real T(lnn_pdf)(real x) { return R(0.39894228040143267794) * T(lnn_bell)(x); }
 static inline real T(lnn_phi)(real x, real bell) {
-    real a = M(fabs)(x), t, tail;
+    real a = M(fabs)(x), tail;
     a = a > FAR ? FAR : a;
-    t = R(1) / (R(1) + R(0.25) * a), tail = t * T(lnn_curve)(R(0.25) * a * t - R(0.5)) * bell;
+    tail = T(lnn_side)(R(0.25) * a) * bell;
     return x < 0 ? tail : R(1) - tail;
 }
 
@@ -32,7 +40,12 @@ U(log) { return T(lnn_vlog)(x); }
 U(expm1) { return T(lnn_vexpm1)(x); }
 U(log1p) { return T(lnn_vlog1p)(x); }
 U(tanh) { return T(lnn_vtanh)(x); }
-U(erf) { return M(erf)(x); }
+U(erf) { /* 1 − 2Φ(−√2·x) loses digits near 0 only; at FAR/2 and beyond it is 1 */
+    real a = M(fabs)(x), far;
+    a = a > FAR / 2 ? FAR / 2 : a;
+    far = R(1) - R(2) * T(lnn_side)(R(0.35355339059327376220) * a) * T(lnn_fall)(a, R(1));
+    return a < 1 ? x + x * T(lnn_near)(x * x) : x < 0 ? -far : far;
+}
 U(sigmoid) { return T(lnn_vsigmoid)(x); }
 U(normal_cdf) { return T(lnn_phi)(x, T(lnn_bell)(x)); }
 U(normal_pdf) { return T(lnn_pdf)(x); }
