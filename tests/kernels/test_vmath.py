@@ -1,4 +1,4 @@
-"""The vector functions of vmath.h, and erf, within the ulps they state: a sweep over floats and doubles; all floats with -m slow."""
+"""The vector functions of vmath.h, and erf, within the ulps they state: a sweep over both types; all floats with -m slow."""
 
 from __future__ import annotations
 
