@@ -112,12 +112,12 @@ def scatter_add_at(y_bar: ArrayLike, idx: ArrayLike, *, spatial: Ints) -> Array:
     check_same_shape("scatter_add_at", "index", idx.shape, y_bar.shape)
     shape = (*idx.shape[:2], *spatial)
     lead, size = _at_shapes("scatter_add_at", shape, idx, idx.shape[:2])
-    flat = zeros((*lead, size))
+    sums: dict[Ints, Scalar] = {}  # begun by their first terms: NumPy 1's 0 + float32 is a float64
     for i in indices(idx.shape):
         if idx[i] != -1:
-            at = (*i[: len(lead)], idx[i])
-            flat[at] = flat[at] + y_bar[i]
-    return flat.reshape(shape)
+            at = (*i[: len(lead)], int(idx[i]))
+            sums[at] = sums[at] + y_bar[i] if at in sums else y_bar[i]
+    return build((*lead, size), lambda i: sums.get(tuple(i), 0)).reshape(shape)
 
 
 def _at_shapes(op: str, shape: Ints, idx: Array, idx_lead: Ints) -> tuple[Ints, int]:
