@@ -70,7 +70,7 @@ cdef inline Py_ssize_t chain_begin(const ChainPlan* p, char** arrays, Py_ssize_t
                                    char* lines) noexcept nogil:
     """The place of cell `first`; rows that repeat are spelt out for as long as a segment is. Returns how long that is at most."""
     cdef bint near = p.segment < CHAIN_NEAR
-    cdef Py_ssize_t n = CHAIN
+    cdef Py_ssize_t n = CHAIN if near or p.ops > 1 else p.cells     # one operation leaves nothing in the cache for another
     cdef int k, repeats = 0
     for k in range(p.inputs):
         repeats += p.inner[k] != 0 and p.count[k] > 1
