@@ -197,7 +197,7 @@ cdef object empty_array(int rank, cnp.npy_intp* dims, int kind):
 def empty(tuple shape, dtype):
     """An uninitialised array like numpy.empty's; large ones come from recycled pages."""
     cdef cnp.npy_intp dims[64]
-    cdef cnp.dtype descr = np.dtype(dtype)
+    cdef cnp.dtype descr = dtype if isinstance(dtype, cnp.dtype) else np.dtype(dtype)
     cdef int axis, rank = len(shape)
     if rank > 64:
         raise ValueError(f"empty: at most 64 axes; got {rank}; merge some")
