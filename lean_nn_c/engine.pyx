@@ -268,10 +268,7 @@ def get_variant():
 
 cdef list data_of(args):
     cdef Box box
-    cdef list arrays = []
-    for box in args:
-        arrays.append(box.data)
-    return arrays
+    return [box.data for box in args]
 
 
 cdef object remember(dict plans, tuple key, known):
@@ -348,8 +345,9 @@ cdef list traces_of(tuple args):
 cdef tuple dual_of(Primitive prim, tuple args, dict params, Trace trace, uint64_t mask):
     """(outputs, their tangents) by a dual kernel, as lists of arrays; None where there is none, or somebody outside looks on."""
     cdef Box box, tangent
-    cdef list boxes, arrays, outs, dots, moved = []
+    cdef list boxes, arrays, moved = []
     cdef uint64_t moves = 0, place = 1
+    cdef bint twins = len(args) == 2 and args[0] is args[1]
     if prim.dual is None and prim.pointwise is None and not prim.linear:
         return None
     boxes = list(args)
@@ -371,10 +369,11 @@ cdef tuple dual_of(Primitive prim, tuple args, dict params, Trace trace, uint64_
     key = key_of(arrays, params, lnn_variant)
     if key is None:
         return None
-    key = (moves, *key)
-    if key not in prim.duals:
-        remember(prim.duals, key, plan_dual(prim, tuple(arrays), [moves >> i & 1 for i in range(len(args))], params))
-    known = prim.duals[key]
+    key = (moves, twins, *key)
+    known = prim.duals.get(key, EMPTY)
+    if known is EMPTY:
+        known = plan_dual(prim, tuple(arrays), [moves >> i & 1 for i in range(len(args))], twins, params)
+        remember(prim.duals, key, known)
     if known is None:
         return None
     outs, dots = [[None if one is None else empty(*one) for one in avals] for avals in known[:2]]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import lean_nn as ln
 from lean_nn import functional as F
+from lean_nn.autodiff import dual
 from lean_nn.autodiff.dual import in_chains
 from lean_nn.cases import Case, all_cases
 from lean_nn.ops import load_all
@@ -146,6 +147,33 @@ def test_forward_over_reverse_is_hvp(name):
     one = ln.jvp(ln.grad(total), (x,), (v,))[1].numpy()
     other = ln.grad(lambda x: ln.jvp(total, (x,), (v,))[1])(x).numpy()
     np.testing.assert_allclose(one, other, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow", "maximum", "minimum"])
+def test_a_value_beside_itself_has_the_rules_bits(name):
+    """One chain for both, which reads each array once; one array under two names may move in two ways."""
+    f, x, u, v = getattr(F, name), np.abs(X) + 0.25, X[::-1].copy(), X[:, ::-1].copy()
+
+    def push():
+        return ln.jvp(lambda x: f(x, x), (x,), (u,)) + ln.jvp(f, (x, x), (u, v))
+
+    registry[name].duals.clear()
+    together = push()
+    assert used(registry[name]) == [True, True]
+    with ln.Tape():
+        apart = push()
+    assert bits(together) == bits(apart)
+
+
+def test_a_square_moves_by_one_product_twice(monkeypatch):
+    chains = []
+    monkeypatch.setattr(dual, "dual_chain", lambda name, avals, out, ops, tangent: chains.append(ops))
+    registry["mul"].duals.clear()
+    try:
+        ln.jvp(lambda x: x**2, (X,), (X,))
+    finally:
+        registry["mul"].duals.clear()
+    assert [[op.name for op in ops] for ops in chains] == [["mul", "mul", "add"]]
 
 
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])

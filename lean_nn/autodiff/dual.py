@@ -49,7 +49,7 @@ class _Recorder:
         numbers = tuple(float(params[name]) for name in prim.pointwise or ())
         places = [cell.place for cell in cells]
         op = Written(prim.name, tuple(sorted(places) if prim.name in COMMUTE else places), numbers)
-        if op not in self.ops:  # the rule may ask for the value again, and x·x moves by twice the same product
+        if op not in self.ops:  # the rule may ask for the value again, and of x·x it is the same product twice
             self.ops.append(op)
         return Cell(self, -1 - self.ops.index(op), aval)
 
@@ -99,12 +99,14 @@ def in_chains(prim: Primitive) -> bool:
     return prim.pointwise is not None and prim.name in NAMES and registry.get(prim.name) is prim
 
 
-def dual_of(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[Aval, ...], params: dict[str, Any]) -> Dual | None:
+def dual_of(
+    prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[Aval, ...], params: dict[str, Any], twins: bool
+) -> Dual | None:
     """A kernel for the value of `prim` and its tangents where the arguments that move have some; None if there is none."""
     if prim.dual is not None:
         kernel = prim.dual(*avals, moves=tuple(moves), out=outs, **params)
     elif in_chains(prim) and all(prim.differentiable_out) and not _shares_nothing(prim, avals, moves):
-        kernel = _chained(prim, avals, moves, outs[0], params)
+        kernel = _chained(prim, avals, moves, outs[0], params, twins)
     else:
         kernel = _twice(prim, avals, moves, outs, params)
     if kernel is None:
@@ -133,13 +135,18 @@ def _twice(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[Av
     return step and kernel
 
 
-def _chained(prim: Primitive, avals: list[Aval], moves: list[bool], out: Aval, params: dict[str, Any]) -> Any:
-    """Value and tangent of an elementwise primitive as one chain."""
+def _chained(prim: Primitive, avals: list[Aval], moves: list[bool], out: Aval, params: dict[str, Any], twins: bool) -> Any:
+    """Value and tangent of an elementwise primitive as one chain.
+
+    Twins are read as one, so that x·x moves by twice the same product and not by two.
+    """
     if any(repetition(aval.shape, out.shape) is None for aval in avals):
         return None
     recorder = _Recorder(out)
     args = [engine.wrap(recorder.input(aval)) for aval in avals]
     tangents = [engine.wrap(recorder.input(aval)) if moving else None for aval, moving in zip(avals, moves, strict=True)]
+    if twins:
+        args[1], tangents[1] = args[0], tangents[0]
     recording = engine.set_recording(False)
     try:
         y = prim(*args, **params)

@@ -106,11 +106,14 @@ def _sum(a: Any, b: Any) -> Any:
     return get("add")(a, b)
 
 
-def plan_dual(prim: Primitive, arrays: tuple[Any, ...], moves: list[bool], params: dict[str, Any]) -> Any:
-    """What the engine remembers of arrays like these: a `lean_nn.autodiff.dual.Dual`, or None where value and rule go alone."""
+def plan_dual(prim: Primitive, arrays: tuple[Any, ...], moves: list[bool], twins: bool, params: dict[str, Any]) -> Any:
+    """What the engine remembers of arrays like these: a `lean_nn.autodiff.dual.Dual`, or None where value and rule go alone.
+
+    `twins` says that the two arguments are one value, as in x·x.
+    """
     from lean_nn.autodiff.dual import dual_of  # when the first value moves
 
     planned = plan(prim, arrays[: len(moves)], params)
     if planned[0] is None:  # a view, or another backend's array
         return None
-    return dual_of(prim, [Aval(a.shape, a.dtype) for a in arrays[: len(moves)]], moves, planned[0], params)
+    return dual_of(prim, [Aval(a.shape, a.dtype) for a in arrays[: len(moves)]], moves, planned[0], params, twins)
