@@ -13,6 +13,7 @@ import lean_nn as ln
 from lean_nn import functional as F
 from lean_nn.autodiff import dual
 from lean_nn.autodiff.dual import in_chains
+from lean_nn.backend.cpu_chain import INPUTS, OUT, TANGENT, Written, dual_places
 from lean_nn.cases import Case, all_cases
 from lean_nn.ops import load_all
 from lean_nn.primitive import FLOATS, NONDIFF, Joint, Primitive, primitive, registry
@@ -174,6 +175,14 @@ def test_a_square_moves_by_one_product_twice(monkeypatch):
     finally:
         registry["mul"].duals.clear()
     assert [[op.name for op in ops] for ops in chains] == [["mul", "mul", "add"]]
+
+
+def test_tangents_cells_hold_what_is_computed_on_the_way():
+    """Truth values have cells of another size, which must not be written over while they are read."""
+    squares = [Written("mul", (0, 0), ()), Written("mul", (0, 1), ()), Written("add", (-2, -2), ())]
+    assert dual_places(squares) == {-1: OUT, -2: TANGENT, -3: TANGENT}
+    chosen = [Written("relu", (0,), ()), Written("gt", (0, 1), ()), Written("exp", (0,), ()), Written("where", (-2, 1, -3), ())]
+    assert dual_places(chosen) == {-1: OUT, -2: INPUTS, -3: TANGENT, -4: TANGENT}
 
 
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])

@@ -108,17 +108,32 @@ def dual_chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Writte
         return None
     if tangent >= -1:  # an input, or the value itself: a tangent of its own all the same
         return None
-    last = {operand: i for i, op in enumerate(ops) for operand in op.operands}
-    free, places, steps = list(range(OUT - 1, INPUTS - 1, -1)), dict[int, int](), list[Op]()
-    for i, op in enumerate(ops):
-        made = -1 - i
-        if made != -1 and made != tangent and not free:
-            return None
-        places[made] = OUT if i == 0 else TANGENT if made == tangent else free.pop()
-        steps.append((op.name, tuple(k if k >= 0 else places[k] for k in op.operands), places[made], op.numbers))
-        done = {k for k in (*op.operands, made) if k < 0 and last.get(k, i) <= i}
-        free.extend(places[k] for k in done if places[k] < OUT)
+    wanted = ops[:-tangent]  # the tangent's operation is the last
+    places = dual_places(wanted)
+    if places is None:
+        return None
+    steps = [(op.name, tuple(k if k >= 0 else places[k] for k in op.operands), places[-1 - i], op.numbers)
+             for i, op in enumerate(wanted)]  # fmt: skip
     return chain(name, avals, out, steps, {}, 2)
+
+
+def dual_places(ops: Sequence[Written]) -> dict[int, int] | None:
+    """Where each operation writes: the first the value, the last the tangent; None where that takes too many temporaries.
+
+    The tangent's own cells are the first temporary, which keeps others out of the cache: the last operation may write over what
+    it reads, if cells are of one size, which those of comparisons are not.
+    """
+    last = {operand: i for i, op in enumerate(ops) for operand in op.operands}
+    free, places = [*range(INPUTS, OUT), TANGENT], {-1: OUT, -len(ops): TANGENT}
+    for i, op in enumerate(ops):
+        made, compares = -1 - i, op.name in kernels.compare
+        if made not in places:
+            if not free or (compares and free == [TANGENT]):
+                return None
+            places[made] = free.pop(0 if compares else -1)
+        done = {k for k in (*op.operands, made) if k < 0 and last.get(k, i) <= i}
+        free = sorted({*free, *(places[k] for k in done if places[k] != OUT)})
+    return places
 
 
 def broadcast(name: str, avals: Sequence[Aval], out: Aval, numbers: tuple[float, ...]) -> Step:
