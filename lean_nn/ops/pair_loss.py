@@ -66,10 +66,11 @@ def _step(*avals: Aval, out: tuple[Aval], kind: str, delta: float, reduction: st
     return _by_chain(avals, out[0], _values(kind, delta), reduction)
 
 
-def _by_chain(avals: tuple[Aval, ...], out: Aval, ops: list[Op], reduction: str) -> Step:
+def _by_chain(avals: tuple[Aval, ...], out: Aval, ops: list[Op], reduction: str, times: float = 1.0) -> Step:
+    """What `ops` leave, or its sum or mean, these `times` a power of two: they are divided by less."""
     if reduction == "none":
         return cpu_chain.chain("pair_loss", avals, out, ops, {})
-    return cpu_chain.total("pair_loss", avals, ops, float(prod(avals[0].shape)) if reduction == "mean" else 1.0)
+    return cpu_chain.total("pair_loss", avals, ops, (prod(avals[0].shape) if reduction == "mean" else 1.0) / times)
 
 
 def _slope(kind: str, delta: float, x: int, t: int) -> list[Op]:
@@ -80,16 +81,25 @@ def _slope(kind: str, delta: float, x: int, t: int) -> list[Op]:
     return [("sub", (x, t), A, ()), *last.get(kind, [])]
 
 
+def _tangents(kind: str, delta: float, both: bool, times: float) -> list[Op]:
+    """The chain of x (0), t (1), ẋ (2) and, where both move, ṫ (3) that leaves k·(ẋ − ṫ), `times` 2 or as it is."""
+    moved = B if both or times == 2 else 2
+    ops: list[Op] = [("sub", (2, 3), B, ())] if both else []
+    if times == 2:
+        ops += [("add", (B, B) if both else (2, 2), B, ())]
+    if kind == "abs":
+        return [("sub", (0, 1), A, ()), *ops, ("sign_gate", (moved, A), OUT, ())]
+    return [*_slope(kind, delta, 0, 1), *ops, ("mul", (A, moved), OUT, ())]
+
+
 def _dual(*avals: Aval, moves: tuple[bool, bool], out: tuple[Aval], kind: str, delta: float, reduction: str) -> Any:
-    """Where x moves, or both: the tangent is k·(ẋ − ṫ), reduced as the values are."""
+    """Where x moves, or both: the tangent is k·(ẋ − ṫ), reduced as the values are; of squares twice that, a sum's all at once."""
     if not moves[0] or (kind == "logistic" and moves[1]):
         return None
-    ops = _slope(kind, delta, 0, 1)
-    ops += [("sub", (2, 3), B, ())] if moves[1] else []
-    moved = B if moves[1] else 2
-    ops += [("add", (moved, moved), B, ()), ("mul", (A, B), OUT, ())] if kind == "square" else [("mul", (A, moved), OUT, ())]
+    times = 2.0 if kind == "square" else 1.0
     value = _step(*avals, out=out, kind=kind, delta=delta, reduction=reduction)
-    tangent = _by_chain((*avals, *avals)[: 2 + sum(moves)], out[0], ops, reduction)
+    ops = _tangents(kind, delta, moves[1], times if reduction == "none" else 1.0)
+    tangent = _by_chain((*avals, *avals)[: 2 + sum(moves)], out[0], ops, reduction, times)
 
     def kernel(*arrays: Any) -> None:
         value(*arrays[:2], arrays[-2])
