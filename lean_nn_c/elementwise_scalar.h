@@ -81,7 +81,7 @@ B(sign_gate) { return a * (b > 0 ? R(1) : b < 0 ? R(-1) : b); }
 B(leaky_gate) { return b > 0 ? a : p * a; }
 B(elu_gate) { return b > 0 ? a : a * (p * T(lnn_vexp_down)(b)); }
 B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
-B(open_gate) { return (b > p && b < q) ? a : R(0); }
+B(open_gate) { return M(fabs)(b) < p ? a / q : R(0); }
 B(tanh_gate) { return a * ((R(1) - b) * (R(1) + b)); } /* b = tanh(x); no cancellation near ±1 */
 B(sigmoid_gate) { return a * (b * (R(1) - b)); }       /* b = sigmoid(x) */
 B(hardswish_gate) { return b >= R(3) ? a : b <= R(-3) ? R(0) : a * (b * R(0.33333333333333333333) + R(0.5)); }

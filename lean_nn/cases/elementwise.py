@@ -83,7 +83,7 @@ GATES = [
     Case(label, name, make((3, 4), shape), params, tags)
     for name, params in {
         "relu_gate": {}, "sign_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
-        "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"low": -1.0, "high": 2.0},
+        "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"bound": 1.0, "over": 6.0},
         "tanh_gate": {}, "sigmoid_gate": {}, "hardswish_gate": {}, "gelu_gate": {}, "gelu_tanh_gate": {}, "silu_gate": {},
     }.items()
     for label, make, shape, tags in (

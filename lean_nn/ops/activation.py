@@ -12,7 +12,6 @@ from lean_nn.ops.broadcast import sum_to
 from lean_nn.ops.elementwise import (
     add,
     binary,
-    div,
     gate,
     greater,
     mul,
@@ -24,7 +23,7 @@ from lean_nn.ops.elementwise import (
     unary,
     where,
 )
-from lean_nn.primitive import Exact, Gamma, Primitive, Ulps
+from lean_nn.primitive import Gamma, Primitive, Ulps
 
 SQRT_8_OVER_PI = 1.5957691216057307117
 CUBIC = 0.044715
@@ -32,7 +31,7 @@ CUBIC = 0.044715
 # --- pieces ---
 
 leaky_gate: Primitive = gate("leaky_gate", Ulps(1.5), ("slope",))
-open_gate: Primitive = gate("open_gate", Exact(), ("low", "high"))
+open_gate: Primitive = gate("open_gate", Ulps(0.5), ("bound", "over"))  # t/over between −bound and bound
 
 
 def _elu_curve(s: Any, y: Any, t: Any, x: Any, *, alpha: float) -> Any:
@@ -57,13 +56,13 @@ elu: Primitive = unary(
     "elu", lambda t, y, x, **alpha: elu_gate(t, x, **alpha), Ulps(3.5), numbers=("alpha",)
 )
 hardsigmoid: Primitive = unary(
-    "hardsigmoid", lambda t, y, x: div(open_gate(t, x, low=-3.0, high=3.0), 6.0), Ulps(1.5)
+    "hardsigmoid", lambda t, y, x: open_gate(t, x, bound=3.0, over=6.0), Ulps(1.5)
 )
 
 
 def _hardswish_bend(s: Any, y: Any, t: Any, x: Any) -> Any:
     """1/3 between −3 and 3, where the slope is x/3 + 1/2; 0 beyond."""
-    return div(open_gate(mul(s, t), x, low=-3.0, high=3.0), 3.0)
+    return open_gate(mul(s, t), x, bound=3.0, over=3.0)
 
 
 hardswish_gate: Primitive = binary(

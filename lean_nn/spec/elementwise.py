@@ -204,9 +204,9 @@ def clip_gate(g: ArrayLike, x: ArrayLike, *, low: float, high: float) -> Array:
     return elementwise("clip_gate", lambda h, v: h if low <= v and v <= high else 0, g, x)
 
 
-def open_gate(g: ArrayLike, x: ArrayLike, *, low: float, high: float) -> Array:
-    """``g`` where ``low < x < high``, else 0."""
-    return elementwise("open_gate", lambda h, v: h if low < v and v < high else 0, g, x)
+def open_gate(g: ArrayLike, x: ArrayLike, *, bound: float, over: float) -> Array:
+    """``g / over`` where ``−bound < x < bound``, else 0."""
+    return elementwise("open_gate", lambda h, v: scalar.div(h, scalar.like(h, over)) if -bound < v and v < bound else 0, g, x)
 
 
 def tanh_gate(g: ArrayLike, y: ArrayLike) -> Array:

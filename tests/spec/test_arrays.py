@@ -105,7 +105,7 @@ def test_gates_are_the_duals_of_their_functions(gate):
 
 def test_gates_by_value():
     assert spec.relu_gate([5, 5, 5], [NAN, 0.0, 1.0]).tolist() == [5, 0, 5]
-    assert spec.open_gate([5, 5, 5], [-1, 0, 1], low=-1, high=1).tolist() == [0, 5, 0]
+    assert spec.open_gate([5, 5, 5], [-1, 0, 1], bound=1, over=2).tolist() == [0, 2.5, 0]
     assert spec.clip_gate([5, 5, 5], [-1, 2, NAN], low=-1, high=1).tolist() == [5, 0, 0]
     assert spec.sign_gate([5, 5, 5], [-2, 0, 3]).tolist() == [-5, 0, 5]
     assert spec.larger_gate([4, 4, 4, 4], [1, 2, 3, NAN], [2, 2, 2, 2]).tolist() == [0, 2, 4, 4]

@@ -122,7 +122,7 @@ PAIRS: dict[str, Formula] = {
     "leaky_gate": lambda a, x, *, slope: cp.where(x > 0, a, a * x.dtype.type(slope)),
     "elu_gate": lambda a, x, *, alpha: cp.where(x > 0, a, a * (cp.exp(x) * x.dtype.type(alpha))),
     "clip_gate": lambda a, x, *, low, high: _between(a, x, (x >= x.dtype.type(low)) & (x <= x.dtype.type(high))),
-    "open_gate": lambda a, x, *, low, high: _between(a, x, (x > x.dtype.type(low)) & (x < x.dtype.type(high))),
+    "open_gate": lambda a, x, *, bound, over: _between(a / a.dtype.type(over), x, cp.absolute(x) < x.dtype.type(bound)),
     "hardswish_gate": lambda a, x: cp.where(
         x >= x.dtype.type(3), a, cp.where(x <= x.dtype.type(-3), x.dtype.type(0), a * (x / x.dtype.type(3) + x.dtype.type(0.5)))
     ),
