@@ -27,7 +27,7 @@
 #define LNN_BINARY_LIGHT(X) \
     X(maximum, 1) X(minimum, 1) \
     X(relu_gate, 1) X(sign_gate, 1) X(leaky_gate, 1) X(clip_gate, 1) X(open_gate, 4) X(tanh_gate, 1) X(sigmoid_gate, 1) \
-    X(hardswish_gate, 2)
+    X(hardswish_gate, 2) X(square_gate, 1) X(sqrt_gate, 4)
 #define LNN_BINARY_HEAVY(X) X(elu_gate, 8) X(gelu_gate, 20) X(gelu_tanh_gate, 14) X(silu_gate, 10)
 #define LNN_BINARY(X) LNN_BINARY_COMMON(X) LNN_BINARY_LIGHT(X) LNN_BINARY_HEAVY(X) X(pow, 40) /* pow's loop is not the plain one */
 

@@ -84,6 +84,8 @@ B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
 B(open_gate) { return M(fabs)(b) < p ? a / q : R(0); }
 B(tanh_gate) { return a * ((R(1) - b) * (R(1) + b)); } /* b = tanh(x); no cancellation near ±1 */
 B(sigmoid_gate) { return a * (b * (R(1) - b)); }       /* b = sigmoid(x) */
+B(square_gate) { return R(2) * (a * b); }
+B(sqrt_gate) { return a / (b + b); }                   /* b = sqrt(x) */
 B(hardswish_gate) { return b >= R(3) ? a : b <= R(-3) ? R(0) : a * (b * R(0.33333333333333333333) + R(0.5)); }
 B(gelu_gate) { /* Φ + b·φ */
     real bell = T(lnn_bell)(b);

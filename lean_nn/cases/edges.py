@@ -54,7 +54,7 @@ UNARY: dict[str, dict[str, Any]] = {
 BINARY: dict[str, dict[str, Any]] = {
     "relu_gate": {}, "sign_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
     "tanh_gate": {}, "sigmoid_gate": {}, "hardswish_gate": {}, "gelu_gate": {}, "gelu_tanh_gate": {}, "silu_gate": {},
-    "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"bound": 1.0, "over": 6.0},
+    "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"bound": 1.0, "over": 6.0}, "square_gate": {}, "sqrt_gate": {},
     **{name: {} for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }  # fmt: skip
 

@@ -60,7 +60,7 @@ FUNCTIONS = [
         "normal_pdf": _between(-6, 6, (3, 4)), "log": _between(0.2, 5, (3, 4)), "log1p": _between(-0.7, 5, (3, 4)),
         "sqrt": _between(0.2, 5, (3, 4)), "abs": _normal((3, 4)), "sign": _normal((3, 4)), "relu": _normal((3, 4)),
         "gelu": _between(-6, 6, (3, 4)), "gelu_tanh": _between(-6, 6, (3, 4)), "silu": _between(-6, 6, (3, 4)),
-        "hardsigmoid": _between(-5, 5, (3, 4)), "hardswish": _between(-5, 5, (3, 4)),
+        "hardsigmoid": _between(-5, 5, (3, 4)), "hardswish": _between(-5, 5, (3, 4)), "square": _normal((3, 4)),
     }.items()
     for case in (Case("plain", name, make), Case("one", name, _between(0.5, 1, ())), Case("none", name, _normal((2, 0))))
 ] + [
@@ -85,10 +85,15 @@ GATES = [
         "relu_gate": {}, "sign_gate": {}, "leaky_gate": {"slope": 0.25}, "elu_gate": {"alpha": 1.5},
         "clip_gate": {"low": -1.0, "high": 2.0}, "open_gate": {"bound": 1.0, "over": 6.0},
         "tanh_gate": {}, "sigmoid_gate": {}, "hardswish_gate": {}, "gelu_gate": {}, "gelu_tanh_gate": {}, "silu_gate": {},
+        "square_gate": {},
     }.items()
     for label, make, shape, tags in (
         ("plain", _normal, (3, 4), frozenset()), ("broadcast", _normal, (4,), frozenset()), ("kinks", _ties, (3, 4), KINK),
     )
+]  # fmt: skip
+
+GATES += [
+    Case(label, "sqrt_gate", _between(0.3, 2.0, (3, 4), shape)) for label, shape in (("plain", (3, 4)), ("broadcast", (4,)))
 ]  # fmt: skip
 
 CHOICES = [

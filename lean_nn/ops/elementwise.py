@@ -155,7 +155,8 @@ exp: Primitive = unary("exp", lambda t, y, x: mul(t, y), Ulps(1), from_output=Tr
 expm1: Primitive = unary("expm1", lambda t, y, x: mul(t, exp(x)), Ulps(2))
 log: Primitive = unary("log", lambda t, y, x: div(t, x), Ulps(1))
 log1p: Primitive = unary("log1p", lambda t, y, x: div(t, add(x, 1.0)), Ulps(1.5))
-sqrt: Primitive = unary("sqrt", lambda t, y, x: div(t, add(y, y)), Ulps(0.5), from_output=True)
+square: Primitive = unary("square", lambda t, y, x: square_gate(t, x), Exact())
+sqrt: Primitive = unary("sqrt", lambda t, y, x: sqrt_gate(t, y), Ulps(0.5), from_output=True)
 tanh: Primitive = unary("tanh", lambda t, y, x: tanh_gate(t, y), Ulps(3), from_output=True)
 sigmoid: Primitive = unary("sigmoid", lambda t, y, x: sigmoid_gate(t, y), Ulps(2.5), from_output=True)
 TWO_OVER_SQRT_PI = 1.1283791670955125739
@@ -167,6 +168,21 @@ normal_pdf: Primitive = unary(
     "normal_pdf", lambda t, y, x: neg(mul(t, mul(x, y))), Ulps(4), from_output=True
 )
 
+square_gate: Primitive = binary(  # 2·t·x, a product of both
+    "square_gate", Exact(), linear=(0, 1),
+    vjp=(
+        lambda g, y, t, x: sum_to(square_gate(g, x), t.shape),
+        lambda g, y, t, x: sum_to(square_gate(g, t), x.shape),
+    ),
+)  # fmt: skip
+sqrt_gate: Primitive = binary(
+    "sqrt_gate", Ulps(0.5), linear=(0,),
+    jvp=(None, lambda s, y, t, h: neg(div(sqrt_gate(mul(s, t), h), h))),
+    vjp=(
+        lambda g, y, t, h: sum_to(sqrt_gate(g, h), t.shape),
+        lambda g, y, t, h: sum_to(neg(div(sqrt_gate(mul(g, t), h), h)), h.shape),
+    ),
+)  # fmt: skip
 tanh_gate: Primitive = binary(
     "tanh_gate", Ulps(2.5), linear=(0,),
     jvp=(None, lambda s, y, t, h: mul(mul(s, -2.0), mul(t, h))),

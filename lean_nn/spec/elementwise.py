@@ -209,6 +209,16 @@ def open_gate(g: ArrayLike, x: ArrayLike, *, bound: float, over: float) -> Array
     return elementwise("open_gate", lambda h, v: scalar.div(h, scalar.like(h, over)) if -bound < v and v < bound else 0, g, x)
 
 
+def square_gate(g: ArrayLike, x: ArrayLike) -> Array:
+    """``2 · g · x``."""
+    return elementwise("square_gate", lambda h, v: 2 * (h * v), g, x)
+
+
+def sqrt_gate(g: ArrayLike, y: ArrayLike) -> Array:
+    """``g / (2 · y)``."""
+    return elementwise("sqrt_gate", lambda h, v: scalar.div(h, v + v), g, y)
+
+
 def tanh_gate(g: ArrayLike, y: ArrayLike) -> Array:
     """``g · (1 − y²)``."""
     return elementwise("tanh_gate", lambda h, v: h * (1 - v * v), g, y)

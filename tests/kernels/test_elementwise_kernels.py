@@ -65,6 +65,8 @@ BINARY = {
     "elu_gate": lambda g, x: np.where(x > 0, g, g * (g.dtype.type(0.25) * np.exp(x))),
     "clip_gate": lambda g, x: np.where((x >= 0.25) & (x <= 1), g, 0),
     "open_gate": lambda g, x: np.where(np.abs(x) < 0.25, g / 1, 0),
+    "square_gate": lambda g, x: 2 * (g * x),
+    "sqrt_gate": lambda g, y: g / (y + y),
     "tanh_gate": lambda g, y: g * ((1 - y) * (1 + y)),
     "sigmoid_gate": lambda g, y: g * (y * (1 - y)),
     "hardswish_gate": lambda g, x: np.where(x >= 3, g, np.where(x <= -3, 0, g * (x / 3 + 0.5))),

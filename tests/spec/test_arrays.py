@@ -93,6 +93,7 @@ GATES = {
     "relu_gate": ("relu", {}), "leaky_gate": ("leaky_relu", {"slope": 0.25}), "elu_gate": ("elu", {"alpha": 1.5}),
     "clip_gate": ("clip", {"low": -1.0, "high": 1.0}), "gelu_gate": ("gelu", {}), "silu_gate": ("silu", {}),
     "hardswish_gate": ("hardswish", {}), "sign_gate": ("abs", {}), "gelu_tanh_gate": ("gelu_tanh", {}),
+    "square_gate": ("square", {}),
 }  # fmt: skip
 
 
@@ -107,6 +108,7 @@ def test_gates_by_value():
     assert spec.relu_gate([5, 5, 5], [NAN, 0.0, 1.0]).tolist() == [5, 0, 5]
     assert spec.open_gate([5, 5, 5], [-1, 0, 1], bound=1, over=2).tolist() == [0, 2.5, 0]
     assert spec.clip_gate([5, 5, 5], [-1, 2, NAN], low=-1, high=1).tolist() == [5, 0, 0]
+    assert spec.sqrt_gate([5, 5], [2.0, -0.5]).tolist() == [1.25, -5]
     assert spec.sign_gate([5, 5, 5], [-2, 0, 3]).tolist() == [-5, 0, 5]
     assert spec.larger_gate([4, 4, 4, 4], [1, 2, 3, NAN], [2, 2, 2, 2]).tolist() == [0, 2, 4, 4]
     assert spec.tanh_gate([2], [Q(1, 2)]).tolist() == [Q(3, 2)]
