@@ -23,13 +23,18 @@ LNN_MATH real V(vexp)(real x) {
 
 /* exp(x + rest) for an x that is not positive and not below EXP_MIN by much, |rest| ≤ 0.05: in two thirds of the instructions, as 2ⁿ
  * is one factor, lifted so that it is a normal number */
-LNN_MATH real V(vexp_sum)(real x, real rest) {
-    real k = V(fma)(x, LOG2E, MAGIC), n = k - MAGIC;
-    real high = V(fma)(-n, LN2_HI, x), r = V(fma)(-n, LN2_LO, high) + rest, square = r * r, tail = V(exp_tail)(r);
-    real e = 1 + V(fma)(square, tail, r);
+LNN_MATH real V(exp_part)(real k, real r) { /* 2ⁿ·exp(r), k = n + MAGIC */
+    real square = r * r, tail = V(exp_tail)(r), e = 1 + V(fma)(square, tail, r);
     return e * V(from_bits)((V(bits)(k) << DIGITS) + ((bits)(BIAS + LIFT) << DIGITS)) * V(from_bits)((bits)(BIAS - LIFT) << DIGITS);
 }
-LNN_MATH real V(vexp_down)(real x) { return V(vexp_sum)(x < EXP_MIN ? EXP_MIN : x, 0); }
+LNN_MATH real V(vexp_sum)(real x, real rest) {
+    real k = V(fma)(x, LOG2E, MAGIC), n = k - MAGIC;
+    return V(exp_part)(k, V(fma)(-n, LN2_LO, V(fma)(-n, LN2_HI, x)) + rest);
+}
+LNN_MATH real V(vexp_down)(real x) { /* not by a rest of 0, whose sum the compiler would keep */
+    real c = x < EXP_MIN ? EXP_MIN : x, k = V(fma)(c, LOG2E, MAGIC), n = k - MAGIC;
+    return V(exp_part)(k, V(fma)(-n, LN2_LO, V(fma)(-n, LN2_HI, c)));
+}
 
 /* 2ⁿ·(e^r − 1) + (2ⁿ − 1), halved inside so that 2ⁿ⁻¹ is finite wherever the result is */
 LNN_MATH real V(vexpm1)(real x) {
