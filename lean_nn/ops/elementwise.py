@@ -110,8 +110,8 @@ mul: Primitive = binary(
 
 
 def _div_by(t: Any, y: Any, a: Any, b: Any) -> Any:
-    """d(a/b)/db = −a/b²."""
-    return neg(div(div(mul(t, a), b), b))
+    """d(a/b)/db = −(a/b)/b: where the value is at hand, a dual's is, it need not be divided again."""
+    return neg(div(mul(div(a, b), t), b))
 
 
 def _div_push(tangents: Tangents, y: Any, a: Any, b: Any) -> Any:
