@@ -210,7 +210,7 @@ class Tensor(engine.Box):
         return ew.sub(other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return ew.mul(self, other)
+        return ew.square(self) if other is self else ew.mul(self, other)
 
     def __rmul__(self, other: Any) -> Any:
         return ew.mul(other, self)
@@ -222,8 +222,8 @@ class Tensor(engine.Box):
         return ew.div(other, self)
 
     def __pow__(self, other: Any) -> Any:
-        if (type(other) is int or type(other) is float) and other == 2 and self.dtype in FLOATS:
-            return ew.square(self)  # the same bits, and slopes without a power
+        if (type(other) is int or type(other) is float) and other in (2, -1) and self.dtype in FLOATS:
+            return ew.square(self) if other == 2 else ew.div(1.0, self)  # the same bits, and slopes without a power
         return ew.pow(self, other)
 
     def __rpow__(self, other: Any) -> Any:
