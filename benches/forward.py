@@ -23,6 +23,7 @@ import lean_nn as ln
 from benches import report
 from benches.harness import Pair, cores, set_threads, time_pair
 from lean_nn import functional as F
+from lean_nn.nn import interpolate
 
 BAR = 1.1
 Call = Callable[[], Any]
@@ -88,7 +89,10 @@ def _layers(n: int, c: int, size: int) -> Iterator[Row]:
     yield Row("conv2d 3², x w b", _with(F.conv2d, padding=1), (x, (c, c, 3, 3), (c,)))
     yield Row("conv2d 1², x w", F.conv2d, (x, (c, c, 1, 1)))
     yield Row("conv_transpose2d 4² s2, x w", _with(F.conv_transpose2d, stride=2, padding=1), (x, (c, c, 4, 4)))
+    yield Row("conv2d 3² of each channel, x w", _with(F.conv2d, padding=1, groups=c), (x, (c, 1, 3, 3)))
     volume = (n, c, 4, size, max(size // 4, 4))
+    yield Row("conv1d 3, x w", _with(F.conv1d, padding=1), ((n, c, 8 * size), (c, c, 3)))
+    yield Row("conv3d 3³, x w", _with(F.conv3d, padding=1), ((max(n // 16, 1), *volume[1:]), (c, c, 3, 3, 3)))
     yield Row("max_pool2d 2", lambda t: F.max_pool2d(t, 2), (x,))
     yield Row("max_pool2d 3 s2 p1", lambda t: F.max_pool2d(t, 3, 2, 1), (x,))
     yield Row("max_pool3d 2", lambda t: F.max_pool3d(t, 2), (volume,))
@@ -98,6 +102,7 @@ def _layers(n: int, c: int, size: int) -> Iterator[Row]:
     yield Row("smooth_max_pool2d 2", lambda t: F.smooth_max_pool2d(t, 2, 4.0), (x,))
     yield Row("linear, x w b", F.linear, ((n * size, c), (4 * c, c), (4 * c,)))
     yield Row("matmul, two", F.matmul, ((n * size, c), (c, 4 * c)))
+    yield Row("matmul of batches, two", F.matmul, ((n, size, c), (n, c, size)))
     w = (c,)
     yield Row("batch_norm, x w b", lambda t, w, b: F.batch_norm(t, None, None, w, b, True), (x, w, w))
     yield Row("batch_norm, x", lambda t: F.batch_norm(t, None, None, training=True), (x,))
@@ -118,7 +123,12 @@ def _elementwise(x: tuple[int, ...]) -> Iterator[Row]:
     yield Row("gelu tanh", _with(F.gelu, approximate="tanh"), (x,))
     yield Row("clamp", lambda t: F.clamp(t, -1.0, 1.0), (x,))
     yield Row("square", lambda t: t**2, (x,))
+    yield Row("cube", lambda t: t**3, (x,))
+    yield Row("reciprocal", lambda t: 1.0 / t, (x,), low=0.25)
     yield Row("times a number", lambda t: t * 3.0, (x,))
+    yield Row("a number less x", lambda t: 1.0 - t, (x,))
+    yield Row("softsign", lambda t: t / (1.0 + F.abs(t)), (x,))
+    yield Row("mish", lambda t: t * F.tanh(F.softplus(t)), (x,))
     for name in ("add", "sub", "mul", "div", "maximum", "minimum"):
         yield Row(f"{name}, two", getattr(F, name), (x, x))
     yield Row("pow, two", F.pow, (x, x), low=0.25)
@@ -139,6 +149,8 @@ def _reductions(n: int, c: int, size: int) -> Iterator[Row]:
     for name in ("sum", "mean", "var", "max"):
         yield Row(name, _with(getattr(F, name), dim=1), (x,))
         yield Row(f"{name} of rows", _with(getattr(F, name), dim=3), (x,))
+    yield Row("sum of all", F.sum, (x,))
+    yield Row("norm", lambda t: F.sqrt(F.sum(t**2, dim=1)), (x,), low=0.25)
 
 
 def _moves(x: tuple[int, ...]) -> Iterator[Row]:
@@ -151,6 +163,10 @@ def _moves(x: tuple[int, ...]) -> Iterator[Row]:
     places = ln.tensor(np.arange(np.prod(x)).reshape(x) % x[3])
     yield Row("gather", lambda t: F.gather(t, 3, places), (x,))
     yield Row("take", lambda t: F.take(t, np.arange(x[1])[::-1].copy(), 1), (x,))
+    words = ln.tensor(np.arange(8 * x[0] * x[3]) * 7 % (16 * x[1]))
+    yield Row("embedding", lambda w: F.embedding(words, w), ((16 * x[1], x[1]),))
+    yield Row("unfold", lambda t: F.unfold(t, 3, padding=1), ((max(x[0] // 4, 1), *x[1:]),))
+    yield Row("interpolate", lambda t: interpolate(t, scale_factor=2), ((max(x[0] // 4, 1), *x[1:]),))
     yield Row("dropout", lambda t: F.dropout(t, 0.5, seed=1), (x,))
 
 
