@@ -61,6 +61,8 @@ COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "
 INNER = {"index", "move", *(f"x86_64_v3.{name}" for name in ("elementwise", "pool_average", "reduce"))}
 MIDDLE = {"x86_64_v3.pool"}  # plain, but for those loops
 CALLS = {"x86_64_v2.pool_average", "x86_64_v3.pool_average"}  # small code would copy short rows by one slow instruction
+# What is called once is no loop, and kept apart is less: with the sums in registers in headers, no slower.
+APART = {f"x86_64_{level}.{name}" for level in ("v3", "v4") for name in ("direct", "taps")}
 PRODUCTS = {"direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:
@@ -129,6 +131,8 @@ def extensions() -> list[Extension]:
     def extension(name: str, source: str, flags: list[str]) -> Extension:
         if name in CALLS and not DEBUG:
             flags = [*flags, "-mstringop-strategy=libcall"]
+        if name in APART and not DEBUG:
+            flags = [*flags, "-fno-inline-functions-called-once"]
         optimise = FAST if name in HOT else [*SMALL, *EPILOGUES] if name in INNER else SMALL if name in COLD else PLAIN
         hot = [("LNN_HOT", "1")] if name in INNER | MIDDLE and not DEBUG else []
         return Extension(

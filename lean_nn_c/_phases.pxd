@@ -1,25 +1,39 @@
-"""conv_input on strided axes: the residues of the stride as rows of one product.
+"""conv_input on strided axes: the residues of the stride as rows of one product, or as products of one packed strip.
 
-Cell u of x_bar with u + pad = s*q + r gets w[k]*y_bar[q - e] from the taps k = s*e + r: one product over (output
-channel, e) per residue r (see _planes.pxd). All residues read the same cells q - e, so they can be rows of a single
-product, row (c, r), with a zero where s*e + r is no tap. A strip of cells q is then packed once for all residues, and its
-sums are neighbours in x_bar: s of them in turn from s rows. Kernels that are multiples of the stride give no zeros.
-Axes with stride 1 have one residue and e = k, dilation included.
+Cell u of x_bar gets w[k]*y_bar[f] from the taps k with s*f + k = u + pad. Of cells u = s*q + r - lead, those of a residue r
+read the same places around q, and those of all residues few more. A strip of such places is packed once for all residues,
+and its sums are neighbours in x_bar: s of them in turn from s rows. With lead 0, q counts the image's own cells, and each
+residue is multiplied by those places alone that it reads: in order, in runs of which its taps are neighbours. Where rows are
+few the residues are rows of one product, row (c, r), with a zero where there is no tap; a lead of pad mod s then gives all
+residues the same places, and kernels that are multiples of the stride no zeros.
+Axes with stride 1 have one residue, dilation included.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
-from lean_nn_c._columns cimport MAX_TILE, Columns
+from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, cells_of, cut
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._planes cimport Planes, reach
-from lean_nn_c._simd cimport LNN_ROWS
-from lean_nn_c._taps cimport ABREAST, Block, Taps
+from lean_nn_c._simd cimport LNN_ROWS, gather, lanes, piece
+from lean_nn_c._taps cimport ABREAST, BLOCK, Block, Taps, block_at
 from lean_nn_c._types cimport real
-from lean_nn_c.gemm cimport FEW, Panels, first_row, panels_of, rows_in
+from lean_nn_c.gemm cimport FEW, Ahead, Panels, Split, first_row, panels_of, panels_size, rows_in, strip_product
 
 cdef enum:
     MOST = 16               # residues
+
+
+cdef struct Phases:
+    int64_t residues
+    int64_t sets                # of residues that one product computes: each alone, or all
+    int64_t places
+    int64_t* off                # of the places in the planes
+    int64_t* tap                # that a residue has for a place, -1: none
+
+
+cdef struct Run:                # of places
+    int64_t first, end
 
 
 cdef inline int64_t residues(const Geometry* g) noexcept nogil:
@@ -30,97 +44,134 @@ cdef inline int64_t residues(const Geometry* g) noexcept nogil:
     return count
 
 
-cdef inline int64_t steps(const Geometry* g, int i) noexcept nogil:
-    """Values of e on an axis."""
-    return (g.ker[i] + g.stride[i] - 1) // g.stride[i]
+cdef inline int64_t lead(const Geometry* g, int i) noexcept nogil:
+    return g.pad[i] % g.stride[i] if g.cg < FEW else 0
 
 
-cdef inline int64_t terms_per_channel(const Geometry* g) noexcept nogil:
+cdef inline int64_t top(const Geometry* g, int i) noexcept nogil:
+    """The last output that cell q = 0 of some residue reads; place v is v before it."""
+    return (g.stride[i] - 1 + g.pad[i] - lead(g, i)) // g.stride[i]
+
+
+cdef inline int64_t tap_of(const Geometry* g, int i, int64_t r, int64_t v) noexcept nogil:
+    """The tap by which residue r reads place v; it may be none."""
+    return (v - top(g, i)) * g.stride[i] + r + g.pad[i] - lead(g, i)
+
+
+cdef inline int64_t span(const Geometry* g, int i) noexcept nogil:
+    """Places on an axis."""
+    cdef int64_t v = g.ker[i] // g.stride[i]
+    while tap_of(g, i, 0, v) < g.ker[i]:        # the first residue reads the furthest
+        v += 1
+    return v
+
+
+cdef inline int64_t places_of(const Geometry* g) noexcept nogil:
     cdef int i
     cdef int64_t count = 1
     for i in range(g.rank):
-        count *= steps(g, i)
+        count = min(count * span(g, i), <int64_t>(BLOCK + 1))
     return count
 
 
 cdef inline bint phases_pay(const Geometry* g) noexcept nogil:
-    """Hardly any zeros among the weights; or so few rows otherwise that even half of them zeros is less to do.
+    """Unless residues that are rows of one product have mostly zeros.
 
-    Measured: 4 x 4 stride 2, 32 channels, no zeros: 0.85 to 1.05 of PyTorch's speed; 7 x 7 stride 2, 3 channels, a
-    quarter zeros: conv_input in float64 twice as fast. The bounds between are estimates from the panels' heights.
+    Measured: 3 x 3 stride 2, 16 to 64 channels: 1.3 to 1.7 times as fast as residue by residue; 7 x 7 stride 2, 3 channels, a
+    quarter zeros: conv_input in float64 twice as fast.
     """
     cdef int i
     cdef double rows = residues(g), zeros = 1
-    if rows == 1 or rows > MOST or rows * g.cg < FEW:
+    if rows == 1 or rows > MOST or rows * g.cg < FEW or places_of(g) > BLOCK:
         return False
     for i in range(g.rank):
         if g.stride[i] > 1 and (g.dil[i] != 1 or g.ker[i] < g.stride[i]):
             return False
-        zeros *= <double>g.ker[i] / (steps(g, i) * g.stride[i])
-    return zeros > 0.9 or (g.cg < FEW and zeros > 0.5)
+        zeros *= <double>g.ker[i] / (span(g, i) * g.stride[i])
+    return g.cg >= FEW or zeros > 0.5
 
 
-cdef inline void open_phases(const Geometry* g, const Planes* p, Columns* c, Taps* t, int64_t* place) noexcept nogil:
-    """Columns (all q), offsets of a block in the planes, and of every (residue, e) in the weight: -1 is no tap."""
-    cdef int64_t index, rest, tap, size, k, offset, channel, r, e
+cdef inline void open_phases(const Geometry* g, const Planes* p, Columns* c, Phases* f) noexcept nogil:
+    """Columns (all q), the places' offsets, and their taps."""
+    cdef int64_t index, rest, tap, size, k, offset, r
     cdef int i
     c.rank, c.base, c.dest, c.direct = g.rank, 0, 0, p.direct
     for i in range(g.rank):
-        c.count[i] = (g.pad[i] + g.inp[i] - 1) // g.stride[i] - g.pad[i] // g.stride[i] + 1
+        c.count[i] = (g.inp[i] + lead(g, i) - 1) // g.stride[i] + 1
         c.pitch[i], c.step[i] = p.pitch[i], 0
-        c.base += reach(g, i) * p.pitch[i]
-    for index in range(residues(g) * t.count):
-        r, e, tap, size, offset = index // t.count, index % t.count, 0, 1, 0
+        c.base += (top(g, i) + reach(g, i) - g.pad[i] // g.stride[i]) * p.pitch[i]
+    for index in range(f.residues * f.places):
+        r, rest, tap, size, offset = index // f.places, index % f.places, 0, 1, 0
         for i in range(g.rank - 1, -1, -1):
-            k = e % steps(g, i) * g.stride[i] + r % g.stride[i]
-            offset -= e % steps(g, i) * (g.dil[i] if g.stride[i] == 1 else 1) * p.pitch[i]
-            e //= steps(g, i)
+            k = tap_of(g, i, r % g.stride[i], rest % span(g, i))
+            offset -= rest % span(g, i) * (g.dil[i] if g.stride[i] == 1 else 1) * p.pitch[i]
+            rest //= span(g, i)
             r //= g.stride[i]
-            tap = tap + k * size if k < g.ker[i] and tap >= 0 else -1
+            tap = tap + k * size if 0 <= k < g.ker[i] and tap >= 0 else -1
             size *= g.ker[i]
-        place[index] = tap
-        if index < t.count:
-            for channel in range(max(t.together, 1)):
-                t.b[channel * t.count + index] = channel * t.b_channel + offset
+        f.tap[index] = tap
+        if index < f.places:
+            f.off[index] = offset
 
 
-cdef inline void pack_phases(const Geometry* g, const Taps* t, const Block* k, const int64_t* place, const real* w,
+cdef inline bint next_run(const Phases* f, int64_t set, Run* run) noexcept nogil:
+    """The next places that the residues of a set read; False: that was the last. The first follows on zeros."""
+    cdef const int64_t* tap = f.tap + set * f.places
+    run.first = run.end
+    if f.sets == 1:
+        run.end = f.places
+    else:
+        while run.first < f.places and tap[run.first] < 0:
+            run.first += 1
+        run.end = run.first
+        while run.end < f.places and tap[run.end] >= 0:
+            run.end += 1
+    return run.first < run.end
+
+
+cdef inline int64_t phase_panels(const Geometry* g, const Phases* f, const Taps* t, int64_t channels) noexcept nogil:
+    """Values in the panels of so many channels, one block of terms."""
+    return panels_size(channels * f.residues // f.sets, t.together * (f.places if f.sets == 1 else g.taps))
+
+
+cdef inline void pack_phases(const Geometry* g, const Phases* f, const Taps* t, const Block* k, const real* w,
                              int64_t channels, real* out) noexcept nogil:
-    """Rows (c, r) of `channels` channels, one block of terms, as panels."""
-    cdef int64_t off[LNN_ROWS]          # of a panel's rows in the weight, for one e; -1: no tap
-    cdef int64_t phases = residues(g), count = t.count if t.together else k.terms
-    cdef int64_t summed = k.terms // count, at_once = ABREAST // count + 1, first = 0, panel, e, row, tap
-    cdef int i, mr
-    cdef bint neighbours
-    cdef Panels p = panels_of(channels * phases)
+    """The weight's rows of `channels` channels, one block of terms, as panels: set by set, run by run, place by place; of a few
+    terms at a time, and of a panel's rows, which are neighbours, all sets."""
+    cdef int64_t summed = k.terms // f.places, first = 0, set, panel, v, length
+    cdef int mr
+    cdef Panels p = panels_of(channels * f.residues // f.sets)
+    cdef Run run
+    cdef real* to
+    w += k.a
     while first < summed:
+        length = min(<int64_t>ABREAST, summed - first)
         for panel in range(p.count):
-            mr = rows_in(&p, panel)
-            for e in range(count):
-                neighbours = mr == LNN_ROWS
-                for i in range(mr):
-                    row = first_row(&p, panel) + i
-                    tap = place[row % phases * t.count + k.first + e]
-                    off[i] = row // phases * g.taps + tap if tap >= 0 else -1
-                    neighbours = neighbours and off[i] == off[0] + i and off[0] >= 0
-                pack_term(w + k.a + first * t.a_channel, t.a_channel, &off[0], mr, neighbours, min(at_once, summed - first),
-                          out + (panel * k.terms + first * count + e) * LNN_ROWS, count * LNN_ROWS)
-        first += at_once
+            mr, to = rows_in(&p, panel), out + first * LNN_ROWS
+            for set in range(f.sets):
+                run.end = 0
+                while next_run(f, set, &run):
+                    to += panel * (run.end - run.first) * summed * LNN_ROWS
+                    for v in range(run.first, run.end):
+                        if f.sets > 1:
+                            gather(w + first_row(&p, panel) * g.taps + f.tap[set * f.places + v], g.taps, mr, t.a, length, to)
+                        else:
+                            pack_mixed(g, f, t, w, first_row(&p, panel), mr, v, length, to)
+                        to += summed * LNN_ROWS
+                    to += (p.count - panel - 1) * (run.end - run.first) * summed * LNN_ROWS
+        first += length
+        w += length * t.a_channel
 
 
-cdef inline void pack_term(const real* w, int64_t step, const int64_t* off, int mr, bint neighbours, int64_t channels,
-                           real* out, int64_t out_step) noexcept nogil:
-    """A panel's rows of one e, for some of the channels summed over."""
-    cdef int64_t channel
-    cdef int i
-    for channel in range(channels):
-        if neighbours:
-            memcpy(out, w + off[0], LNN_ROWS * sizeof(real))
-        else:
-            for i in range(mr):
-                out[i] = w[off[i]] if off[i] >= 0 else 0
-        w += step
-        out += out_step
+cdef inline void pack_mixed(const Geometry* g, const Phases* f, const Taps* t, const real* w, int64_t first, int mr, int64_t v,
+                            int64_t length, real* out) noexcept nogil:
+    """Rows (channel, residue) from `first` on, of one place."""
+    cdef int64_t row, tap, i
+    for row in range(first, first + mr):
+        tap = f.tap[row % f.residues * f.places + v]
+        for i in range(length):
+            out[i * LNN_ROWS] = w[row // f.residues * g.taps + tap + t.a[i]] if tap >= 0 else 0
+        out += 1
 
 
 cdef inline void interleave(const real* sums, int64_t lds, int64_t length, int64_t rows, real* out) noexcept nogil:
@@ -151,35 +202,104 @@ cdef inline void spread_row(const real* sums, int64_t lds, int64_t length, int64
         memcpy(out + first + low, &part[low], (high - low) * sizeof(real))
 
 
-cdef inline void spread_phases(const Geometry* g, const Columns* c, int64_t column, int64_t columns, int64_t channels,
-                               const real* sums, int64_t lds, real* out) noexcept nogil:
-    """Sums of cells column .. column+columns, rows (c, r), to their places in `channels` image planes."""
+cdef inline void spread_phases(const Geometry* g, const Phases* f, const Columns* c, int64_t column, int64_t columns,
+                               int64_t channels, const real* sums, int64_t lds, real* out) noexcept nogil:
+    """Sums of cells column .. column+columns, as rows of the sets, to their places in `channels` image planes; cells may run on
+    from sample to sample."""
     cdef int64_t at[MAX_RANK]
-    cdef int64_t rest = column, done = 0, length, outer, r, u, offset, size, channel, phases = residues(g)
+    cdef int64_t rest = column, done = 0, length, outer, r, u, offset, size, channel
+    cdef int64_t next_channel = lds * (f.residues // f.sets), next_residue = lds if f.sets == 1 else lds * channels
     cdef int i, last = g.rank - 1
     cdef bint inside
     for i in range(last, -1, -1):
-        at[i] = rest % c.count[i]
-        rest //= c.count[i]
+        at[i] = rest % c.count[c.rank - g.rank + i]
+        rest //= c.count[c.rank - g.rank + i]
+    out += rest * g.c * g.cells
     while done < columns:
-        length = min(c.count[last] - at[last], columns - done)
-        for outer in range(phases // g.stride[last]):
+        length = min(c.count[c.rank - 1] - at[last], columns - done)
+        for outer in range(f.residues // g.stride[last]):
             r, offset, size, inside = outer, 0, g.inp[last], True
             for i in range(last - 1, -1, -1):
-                u = (at[i] + g.pad[i] // g.stride[i]) * g.stride[i] + r % g.stride[i] - g.pad[i]
+                u = at[i] * g.stride[i] + r % g.stride[i] - lead(g, i)
                 r //= g.stride[i]
                 inside = inside and 0 <= u < g.inp[i]
                 offset += u * size
                 size *= g.inp[i]
             if inside:
-                u = (at[last] + g.pad[last] // g.stride[last]) * g.stride[last] - g.pad[last]
                 for channel in range(channels):
-                    spread_row(sums + (channel * phases + outer * g.stride[last]) * lds + done, lds, length,
-                               g.stride[last], u, g.inp[last], out + channel * g.cells + offset)
+                    spread_row(sums + channel * next_channel + outer * g.stride[last] * next_residue + done, next_residue,
+                               length, g.stride[last], at[last] * g.stride[last] - lead(g, last), g.inp[last],
+                               out + channel * g.cells + offset)
         done += length
         at[last] = 0
-        for i in range(last - 1, -1, -1):
+        for i in range(last - 1, -2, -1):
+            if i < 0:
+                out += g.c * g.cells
+                break
             at[i] += 1
-            if at[i] < c.count[i]:
+            if at[i] < c.count[c.rank - g.rank + i]:
                 break
             at[i] = 0
+
+
+cdef inline void bring(const Strip* s, const int64_t* off, int64_t terms, const real* planes, int64_t width, real* strip) noexcept nogil:
+    """Some terms of a strip, brought together from the planes."""
+    cdef int i
+    for i in range(s.pieces):
+        piece(planes + s.piece[i].base, off, terms, s.piece[i].length, width, strip + s.piece[i].column)
+
+
+cdef inline void phased(const Geometry* g, const Phases* f, const Columns* c, const Taps* t, const real* w, const real* planes,
+                 int64_t p_sample, const real* bias, real* out, int64_t c0, int64_t c1, int64_t first, int64_t stop,
+                 real* scratch) noexcept nogil:
+    """conv_input for channels c0..c1 of a group, strips first..stop, all residues of the stride (_phases.pxd)."""
+    cdef int64_t m = (c1 - c0) * f.residues // f.sets, cells = cells_of(c), strips = (cells + c.width - 1) // c.width
+    cdef int64_t block, index, column, columns, vectors, v, set, lds = c.width * (stop - first if t.blocks > 1 else 1)
+    cdef real* strip = scratch + phase_panels(g, f, t, c1 - c0)
+    cdef real* sums = strip + BLOCK * c.width
+    cdef real* to
+    cdef real* panels
+    cdef Block k
+    cdef Strip s
+    cdef Run run
+    cdef Ahead ahead
+    cdef bint add
+    ahead.rows = 0
+    memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
+    for block in range(t.blocks):
+        k = block_at(t, block)
+        pack_phases(g, f, t, &k, w + c0 * g.taps, c1 - c0, scratch)
+        k.terms //= f.places
+        for index in range(first, stop):
+            column = index % strips * c.width
+            columns = min(c.width, cells - column)
+            vectors = (columns + lanes(w) - 1) // lanes(w) * lanes(w)
+            cut(c, column, columns, &s)
+            for v in range(f.places):
+                bring(&s, t.b, k.terms, planes + index // strips * p_sample + k.b + f.off[v], vectors,
+                      strip + v * k.terms * vectors)
+            to = sums + ((index - first) * c.width if t.blocks > 1 else 0)
+            panels = scratch
+            for set in range(f.sets):
+                run.end, add = 0, block > 0
+                while next_run(f, set, &run):
+                    strip_product(m, (run.end - run.first) * k.terms, <const real*>panels,
+                                  <const real*>strip + run.first * k.terms * vectors, bias, add, to + set * m * lds, lds,
+                                  vectors, &ahead)
+                    add = True
+                    panels += (m + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS * (run.end - run.first) * k.terms
+            if block == t.blocks - 1:
+                spread_phases(g, f, c, column, columns, c1 - c0, <const real*>to, lds,
+                              out + (index // strips * g.c + c0) * g.cells)
+
+
+cdef inline void phase_unit(const Geometry* g, const Phases* f, const Columns* c, const Taps* t, const real* w, const real* planes,
+                     int64_t p_group, int64_t samples, const real* bias, real* out, int64_t index, Split s,
+                     real* scratch) noexcept nogil:
+    cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m)
+    cdef int64_t strips = (cells_of(c) + c.width - 1) // c.width * samples, c0 = g.cg * part_m // s.m
+    if bias != NULL:
+        bias += (group * g.cg + c0) * f.residues // f.sets
+    phased(g, f, c, t, w + group * g.og * g.cg * g.taps, planes + group * p_group, g.groups * p_group, bias,
+           out + group * g.cg * g.cells, c0, g.cg * (part_m + 1) // s.m, strips * part_t // s.t,
+           strips * (part_t + 1) // s.t, scratch)

@@ -20,6 +20,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip, floor_div
+from lean_nn_c._simd cimport runs
 from lean_nn_c._types cimport real
 
 cdef enum:
@@ -28,8 +29,9 @@ cdef enum:
     MANY = 64               # channels that pay for making one
 
 
-cdef struct Cells:              # that are not padding: cell to[i] of a channel's planes is cell source[i] of the channel
+cdef struct Cells:              # that are not padding: cell to[i] of a channel's planes is cell source[i] of the channel,
     int64_t count
+    int64_t run                 # as are so many after it
     uint16_t to[LISTED]
     uint16_t source[LISTED]
 
@@ -107,7 +109,7 @@ cdef inline double planes_of_output(Planes* p, const Geometry* g, int itemsize) 
     p.direct = True
     for i in range(g.rank):
         first = g.pad[i] // g.stride[i]
-        last = (g.pad[i] + g.inp[i] - 1) // g.stride[i]
+        last = (g.inp[i] - 1) // g.stride[i] + (g.stride[i] - 1 + g.pad[i]) // g.stride[i]     # as _phases.pxd reads
         p.size[i] = g.out[i]
         p.step[i] = p.phases[i] = p.dil[i] = 1
         p.shift[i] = reach(g, i) - first
@@ -179,9 +181,10 @@ cdef inline void list_cells(Planes* p, Cells* c, int64_t channels) noexcept nogi
     cdef int64_t i, count = 1
     cdef double number = 0
     cdef double* numbers
+    cdef int last = p.rank - 1
     for i in range(p.rank):
         count = min(count * p.size[i], <int64_t>65536)
-    if p.direct or channels < MANY or count > 65535 or p.channel > LISTED or p.q[p.rank - 1] > SHORT:
+    if p.direct or channels < MANY or count > 65535 or p.channel > LISTED or p.q[last] > SHORT:
         return
     numbers = <double*>malloc((count + p.channel) * sizeof(double))
     if numbers == NULL:             # then row by row
@@ -190,11 +193,16 @@ cdef inline void list_cells(Planes* p, Cells* c, int64_t channels) noexcept nogi
         number += 1
         numbers[i] = number
     fill_rows(p, <const double*>numbers, numbers + count)
-    c.count = 0
-    for i in range(p.channel):
-        if numbers[count + i] != 0:
-            c.to[c.count], c.source[c.count] = <uint16_t>i, <uint16_t>(numbers[count + i] - 1)
-            c.count += 1
+    c.count, c.run, i = 0, 1, 0
+    while i < p.channel:
+        if numbers[count + i] == 0:
+            i += 1
+            continue
+        c.to[c.count], c.source[c.count] = <uint16_t>i, <uint16_t>(numbers[count + i] - 1)
+        while c.count == 0 and p.step[last] == 1 and (i + c.run) % p.q[last] and numbers[count + i + c.run] != 0:
+            c.run += 1          # without strides a row's cells are neighbours, and all rows are alike
+        c.count += 1
+        i += c.run
     p.cells = c
     free(numbers)
 
@@ -204,8 +212,11 @@ cdef inline void fill_channel(const Planes* p, const real* src, real* dst) noexc
     cdef int64_t i
     if p.cells != NULL:
         memset(dst, 0, p.channel * sizeof(real))
-        for i in range(p.cells.count):
-            dst[p.cells.to[i]] = src[p.cells.source[i]]
+        if p.cells.run == 1:
+            for i in range(p.cells.count):
+                dst[p.cells.to[i]] = src[p.cells.source[i]]
+        else:
+            runs(src, p.cells.source, p.cells.to, p.cells.count, p.cells.run, dst)
     else:
         fill_rows(p, src, dst)
 

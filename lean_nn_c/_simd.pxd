@@ -1,6 +1,6 @@
 """simd.h for Cython: one fused name per tile."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint16_t
 
 from lean_nn_c._types cimport real
 
@@ -46,6 +46,10 @@ cdef extern from "simd.h" nogil:
                          Py_ssize_t runs, float* dst) noexcept
     void lnn_columns_f64(const double* src, const int64_t* off, int nv, const int64_t* run, const int64_t* length,
                          Py_ssize_t runs, double* dst) noexcept
+    void lnn_runs_f32(const float* src, const uint16_t* source, const uint16_t* to, Py_ssize_t n, Py_ssize_t run,
+                      float* dst) noexcept
+    void lnn_runs_f64(const double* src, const uint16_t* source, const uint16_t* to, Py_ssize_t n, Py_ssize_t run,
+                      double* dst) noexcept
     void lnn_piece_f32(const float* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
                        float* dst) noexcept
     void lnn_piece_f64(const double* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
@@ -122,6 +126,15 @@ cdef inline void lines(const real* src, int64_t step, int rows, int64_t kn, real
         lnn_lines_f32(src, step, rows, kn, dst)
     else:
         lnn_lines_f64(src, step, rows, kn, dst)
+
+
+cdef inline void runs(const real* src, const uint16_t* source, const uint16_t* to, int64_t n, int64_t run,
+                      real* dst) noexcept nogil:
+    """dst[to[i] + j] = src[source[i] + j], runs of so many."""
+    if real is float:
+        lnn_runs_f32(src, source, to, n, run, dst)
+    else:
+        lnn_runs_f64(src, source, to, n, run, dst)
 
 
 cdef inline void gather(const real* src, int64_t row, int rows, const int64_t* off, int64_t kn,

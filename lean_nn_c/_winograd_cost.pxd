@@ -19,7 +19,7 @@ cdef struct Costs:      # in terms of a sum by taps
 
 cdef inline Costs costs(bint transposed, bint packed) noexcept nogil:
     """Of conv and conv_input; `packed`: from filters that are transformed already."""
-    return [1.2, 12, 19, 0 if packed else 630, 3, 2.5, 0 if transposed else 20, 0.6 if transposed else 0]
+    return [1.2, 12, 19, 0 if packed else 630, 3, 2.5, 0 if transposed else 20, 0.4 if transposed else 0]
 
 
 cdef inline bint common(const Geometry* g) noexcept nogil:

@@ -92,11 +92,23 @@ static __attribute__((noinline)) void LNN_NAME(lnn_lines)(const T *src, ptrdiff_
 }
 
 /* A panel whose terms lie anywhere: dst[k*LNN_ROWS + m] = src[m*row + off[k]]. */
+LNN_INLINE void LNN_NAME(lnn_gather_body)(const T *src, ptrdiff_t row, const int rows, const int64_t *off, ptrdiff_t kn, T *dst)
+{
+    for (ptrdiff_t k = 0; k < kn; k++, dst += LNN_ROWS) {
+        const T *from = src + off[k];
+#pragma GCC unroll 8
+        for (int m = 0; m < rows; m++) dst[m] = from[m * row];
+    }
+}
+
 static __attribute__((noinline)) void LNN_NAME(lnn_gather)(const T *src, ptrdiff_t row, int rows, const int64_t *off,
                                                            ptrdiff_t kn, T *dst)
 {
-    for (ptrdiff_t k = 0; k < kn; k++)
-        for (int m = 0; m < rows; m++) dst[k * LNN_ROWS + m] = src[m * row + off[k]];
+    if (rows == 6) LNN_NAME(lnn_gather_body)(src, row, 6, off, kn, dst);
+    else if (rows == 5) LNN_NAME(lnn_gather_body)(src, row, 5, off, kn, dst);
+    else
+        for (; rows > 0; rows--, src += row, dst++)
+            for (ptrdiff_t k = 0; k < kn; k++) dst[k * LNN_ROWS] = src[off[k]];
 }
 
 /* A strip whose columns run along k, in runs: dst[k*nv*LANES + j] = src[off[j] + run[r] + i] for i < length[r], j <
@@ -124,6 +136,21 @@ static __attribute__((noinline)) void LNN_NAME(lnn_columns)(const T *src, const 
             for (; k < length[r]; k++)
                 for (int i = 0; i < LANES; i++) to[k * width + i] = row[i][run[r] + k];
         }
+    }
+}
+
+/* dst[to[i] + j] = src[from[i] + j] for i < n, j < run; four at a time, the last ones again. */
+static __attribute__((noinline)) void LNN_NAME(lnn_runs)(const T *src, const uint16_t *from, const uint16_t *to, ptrdiff_t n,
+                                                         ptrdiff_t run, T *dst)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        T *d = dst + to[i];
+        const T *s = src + from[i];
+        if (run >= 4) {
+            for (ptrdiff_t j = 0; j < run - 4; j += 4) memcpy(d + j, s + j, 4 * sizeof(T));
+            memcpy(d + run - 4, s + run - 4, 4 * sizeof(T));
+        } else
+            for (ptrdiff_t j = 0; j < run; j++) d[j] = s[j];
     }
 }
 

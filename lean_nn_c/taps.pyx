@@ -37,7 +37,7 @@ from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._phases cimport open_phases, pack_phases, phases_pay, residues, spread_phases, terms_per_channel
+from lean_nn_c._phases cimport Phases, bring, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
 from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
@@ -60,7 +60,8 @@ cdef enum:
     COLUMNS = 4096          # that suffice for packing the weight not to count,
     ROOM = 4194304          # and bytes that planes may take for them
     FAR = 8388608           # bytes of a group's planes that no cache keeps: strips are called in
-    GATHERED = 16           # strips whose sums are collected, if they consist of several blocks, before they are spread
+    GATHERED = 16           # strips whose sums are collected, if they consist of several blocks, before they are spread; twice as
+                            # many of fewer rows where all residues are
 
 
 # --- many rows: panels and strips ---
@@ -91,8 +92,7 @@ cdef void strip_of(const Columns* c, const Taps* t, const Block* k, const real* 
     cdef int i
     planes += k.b
     cut(c, column, columns, &s)
-    for i in range(s.pieces):
-        piece(planes + s.piece[i].base, t.b + k.first, k.terms, s.piece[i].length, width, strip + s.piece[i].column)
+    bring(&s, t.b + k.first, k.terms, planes, width, strip)
     i = s.pieces - 1                        # the next strip begins where this one ends: its last cell's line
     ahead.place = <const char*>(planes + s.piece[i].base + s.piece[i].length + c.width - 1)
     ahead.off, ahead.step, ahead.length = t.b + k.first, sizeof(real), 1
@@ -137,32 +137,6 @@ cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a
 cdef int64_t scratch_of(int64_t rows, int64_t width, int64_t strips) noexcept nogil:
     """Values that so many rows need, and strips whose sums are collected."""
     return whole_lines(panels_size(rows, BLOCK) + BLOCK * width + rows * strips * width)
-
-
-cdef void phased(const Geometry* g, const Columns* c, const Taps* t, const int64_t* place, const real* w,
-                 const real* planes, int64_t p_sample, const real* bias, real* out, int64_t c0, int64_t c1,
-                 int64_t first, int64_t stop, real* scratch) noexcept nogil:
-    """conv_input for channels c0..c1 of a group, strips first..stop, all residues of the stride (_phases.pxd)."""
-    cdef int64_t rows = (c1 - c0) * residues(g), cells = cells_of(c), strips = (cells + c.width - 1) // c.width
-    cdef int64_t block, index, column, columns, vectors, lds = c.width * (stop - first if t.blocks > 1 else 1)
-    cdef real* strip = scratch + panels_size(rows, BLOCK)
-    cdef real* sums = strip + BLOCK * c.width
-    cdef real* to
-    cdef Block k
-    memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
-    for block in range(t.blocks):
-        k = block_at(t, block)
-        pack_phases(g, t, &k, place, w + c0 * g.taps, c1 - c0, scratch)
-        for index in range(first, stop):
-            column = index % strips * c.width
-            columns = min(c.width, cells - column)
-            vectors = (columns + lanes(w) - 1) // lanes(w) * lanes(w)
-            to = sums + ((index - first) * c.width if t.blocks > 1 else 0)
-            strip_of(c, t, &k, planes + index // strips * p_sample, column, columns, vectors, rows,
-                     <const real*>scratch, strip, bias, block > 0, to, lds)
-            if block == t.blocks - 1:
-                spread_phases(g, c, column, columns, c1 - c0, <const real*>to, lds,
-                              out + (index // strips * g.c + c0) * g.cells)
 
 
 # --- who computes what ---
@@ -214,11 +188,11 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
     return DONE
 
 
-cdef int64_t samples_at_once(const Geometry* g, const Planes* p, bint transposed, int itemsize) noexcept nogil:
+cdef int64_t samples_at_once(const Geometry* g, const Planes* p, bint transposed, int64_t columns, int itemsize) noexcept nogil:
     """One sample's planes per thread, or as many small ones as fit in SPARE bytes per thread; more where a sample has few
     columns, for all of which the weight is packed (320 channels of 4 x 4 x 4 outputs to 80: 0.8 of the time)."""
     cdef int64_t bytes = max((g.o if transposed else g.c) * p.channel * itemsize, <int64_t>1)
-    cdef int64_t few = min(COLUMNS // (g.cells if transposed else g.outs), ROOM // bytes)
+    cdef int64_t few = min(COLUMNS // columns, ROOM // bytes)
     return g.n if p.direct else min(g.n, max(threads_of(g) * max(SPARE // bytes, <int64_t>1), few))
 
 
@@ -388,7 +362,7 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
     cdef int64_t cells = g.outs if transposed else g.cells, ldo = g.cells if transposed else g.outs
     cdef int64_t lda = g.taps if transposed else g.cg * g.taps
     cdef int64_t width = lnn_vectors(m) * lanes(source), at = 0, size, i
-    cdef int64_t samples = samples_at_once(g, p, transposed, sizeof(real))
+    cdef int64_t samples = samples_at_once(g, p, transposed, ldo, sizeof(real))
     cdef real* planes = NULL
     cdef size_t before
     cdef bint joined
@@ -419,65 +393,67 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
     return status
 
 
-cdef void phase_unit(const Geometry* g, const Columns* c, const Taps* t, const int64_t* place, const real* w,
-                     const real* planes, int64_t p_group, int64_t samples, const real* bias, real* out, int64_t index,
-                     Split s, real* scratch) noexcept nogil:
-    cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m)
-    cdef int64_t strips = (cells_of(c) + c.width - 1) // c.width * samples, c0 = g.cg * part_m // s.m
-    if bias != NULL:
-        bias += (group * g.cg + c0) * residues(g)
-    phased(g, c, t, place, w + group * g.og * g.cg * g.taps, planes + group * p_group, g.groups * p_group, bias,
-           out + group * g.cg * g.cells, c0, g.cg * (part_m + 1) // s.m, strips * part_t // s.t,
-           strips * (part_t + 1) // s.t, scratch)
-
-
 cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const real* w, const real* bias,
                    const lnn_tail* tail, real* x_bar) noexcept nogil:
-    """conv_input with the residues of the stride as rows; planes of a few samples at a time."""
-    cdef Columns c
+    """conv_input, strips for all residues of the stride; planes of a few samples at a time."""
+    cdef Columns one, c
     cdef Taps t
     cdef Split s
+    cdef Phases f
     cdef int threads = threads_of(g)
-    cdef int64_t phases = residues(g), samples = samples_at_once(g, p, True, sizeof(real)), at = 0, strips, size, room = 0, i
+    cdef int64_t samples, at = 0, strips, size, room = 0, i
     cdef real* memory
-    cdef int64_t* place
     cdef real* planes
     cdef real* starts = NULL
     cdef Queue queue
-    t.count, t.channels, t.a_channel, t.b_channel = terms_per_channel(g), g.og, g.cg * g.taps, p.channel
+    cdef bint joined
+    f.residues, f.places = residues(g), places_of(g)
+    f.sets = 1 if g.cg < FEW else f.residues
+    t.count, t.channels, t.a_channel, t.b_channel = f.places, g.og, g.cg * g.taps, p.channel
     split_terms(&t)
-    c.width = lnn_vectors(LNN_ROWS) * lanes(w)
-    place = <int64_t*>malloc((phases * t.count + table_length(t.count)) * sizeof(int64_t))
-    if place == NULL:
+    one.width = lnn_vectors(LNN_ROWS) * lanes(w)
+    f.off = <int64_t*>malloc(((f.residues + 1) * f.places + t.together + ABREAST) * sizeof(int64_t))
+    if f.off == NULL:
         return NO_MEMORY
-    t.a, t.b = NULL, place + phases * t.count
-    open_phases(g, p, &c, &t, place)
+    f.tap, t.a = f.off + f.places, f.off + (f.residues + 1) * f.places
+    t.b = t.a + ABREAST
+    for i in range(t.together):
+        t.b[i] = i * p.channel
+    for i in range(ABREAST):
+        t.a[i] = i * t.a_channel
+    open_phases(g, p, &one, &f)
+    samples = samples_at_once(g, p, True, cells_of(&one), sizeof(real))
     if not p.direct:
         room = whole_lines(samples * g.o * p.channel + MAX_TILE)
-    strips = (cells_of(&c) + c.width - 1) // c.width * samples
-    s = split_work(g.groups, g.cg, max(most_rows(w) // phases, <int64_t>1), max(24 // phases, <int64_t>1), strips,
-                   64 if t.blocks == 1 else GATHERED, threads)
-    size = scratch_of((g.cg + s.m - 1) // s.m * phases, c.width, 1 if t.blocks == 1 else (strips + s.t - 1) // s.t)
-    memory = <real*>take_scratch((room + threads * size + SPARE_LINE + g.c * phases) * sizeof(real))
+    joined = runs_on(g, FEW, cells_of(&one), lanes(w))
+    strips = (cells_of(&one) + one.width - 1) // one.width * samples
+    s = split_work(g.groups, g.cg, max(most_rows(w) * 2 // (3 * f.residues), <int64_t>1), max(24 // f.residues, <int64_t>1),
+                   strips, 64 if t.blocks == 1 else 2 * GATHERED, threads)
+    i = (g.cg + s.m - 1) // s.m             # channels at once
+    size = whole_lines(phase_panels(g, &f, &t, i) + BLOCK * one.width
+                       + i * f.residues * one.width * (1 if t.blocks == 1 else (strips + s.t - 1) // s.t))
+    memory = <real*>take_scratch((room + threads * size + SPARE_LINE + g.c * f.residues) * sizeof(real))
     if memory == NULL:
-        free(place)
+        free(f.off)
         return NO_MEMORY
     planes = aligned(memory)
-    if bias != NULL:                # one per row (channel, residue)
+    if bias != NULL:                # one per row
         starts = planes + room + threads * size
-        fill(starts, bias, g.c, g.c, phases)
+        fill(starts, bias, g.c, g.c, f.residues // f.sets)
     while at < g.n:
-        samples = min(samples, g.n - at)
+        samples, c = min(samples, g.n - at), one
+        if joined:
+            across_samples(&c, samples, g.o * p.channel, 0)
         if not p.direct:
             for i in prange(samples * g.o, schedule="static", num_threads=threads):
                 fill_channel(p, y_bar + (at * g.o + i) * g.outs, planes + i * p.channel)
         open_queue(&queue, g.groups * s.m * s.t, threads)
         for i in prange(g.groups * s.m * s.t, schedule="dynamic", num_threads=threads):
-            phase_unit(g, &c, &t, place, w, y_bar + at * g.o * g.outs if p.direct else <const real*>planes,
-                       g.og * p.channel, samples, <const real*>starts, x_bar + at * g.c * g.cells,
+            phase_unit(g, &f, &c, &t, w, y_bar + at * g.o * g.outs if p.direct else <const real*>planes,
+                       g.og * p.channel, 1 if joined else samples, <const real*>starts, x_bar + at * g.c * g.cells,
                        draw(&queue, omp_get_thread_num()), s, planes + room + omp_get_thread_num() * size)
         end_planes(tail, x_bar + at * g.c * g.cells, samples * g.c, g.cells, threads)
         at += samples
     give_scratch(memory)
-    free(place)
+    free(f.off)
     return DONE
