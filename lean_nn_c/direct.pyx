@@ -380,7 +380,7 @@ cdef double strips_lead(const Geometry* g, int itemsize) noexcept nogil:
     multiply-adds, per sample and channel, fitted to 6,000 timings in float, one thread, of 1 to 3 axes, kernels of 1 to 7
     cells (15 on one axis), strides 1 to 3, dilation 1 and 2, 4 to 147 channels, 1 to 32 samples. On strided layers the choice
     makes conv 1.05 to 1.16 times as fast in the mean, where always the faster one would 1.09 to 1.2; in double the same.
-    Vectors of 16 bytes are behind by a fifth (13 layers).
+    Vectors of 16 bytes are behind by a fifth (13 layers). Of 176 more layers the choice was 2.8 per cent slower than the faster.
     """
     cdef int lanes = LNN_BYTES // itemsize, i, last = g.rank - 1
     cdef double product = itemsize / 4.0, cells = 1, phases = 1, strides = 1, lines, strips, taps
@@ -394,6 +394,8 @@ cdef double strips_lead(const Geometry* g, int itemsize) noexcept nogil:
     strips = ((0.9 if LNN_BYTES >= 32 else 1.2) * product * g.og * g.taps * lines * ceil_div(g.out[last], lanes) * lanes
               + (20 if g.stride[last] > 2 else 10) * cells + 20 * lines * phases + 500.0 * g.taps / (g.n * g.groups))
     taps = product * g.og * g.taps * g.outs * taps_left(g, False) + 20 * lines * g.taps + 30 * cells
+    if g.og > 40 and g.out[last] >= 12 and g.cg > 4:        # many rows, no short lines: packing does not show
+        return 0.8 * taps / strips
     return min(taps / strips, 1.05 if g.cg <= 4 else 4.0)
 
 
