@@ -110,8 +110,10 @@ LNN_INLINE void T(lnn_max_masked)(const real *x, const lnn_band *b, int64_t t, i
     const T(lnn_v) none = ((T(lnn_v)){0}) - (real)INFINITY;
     T(lnn_i) inside[LNN_MASKS], met = {0}, at = {0}, odd = {0};
     T(lnn_v) best = none;
+#pragma GCC unroll 1
     for (int64_t j = 0; j < a->kernel; j++) met |= inside[j] = T(lnn_inside)(a, from + j * a->step, stride);
     for (int64_t r = 0; r < b->n_rows; r++)
+#pragma GCC unroll 1
         for (int64_t j = 0; j < a->kernel; j++) {
             const real *cells = x + b->rows[r] + from + j * a->step;
             T(lnn_v) v = T(lnn_take)(cells, stride);
@@ -125,7 +127,8 @@ LNN_INLINE void T(lnn_max_masked)(const real *x, const lnn_band *b, int64_t t, i
         real values[LANES];
         int64_t marks[LANES];
         best = (T(lnn_v))((T(lnn_i))best & met);
-        T(lnn_put_max)(best, at, from + lnn_place(b, t), stride, want, values, marks);
+        T(lnn_put_max)(best, at, from + lnn_place(b, t), stride, want, n == LANES ? y : values, n == LANES ? beside : marks);
+        if (n == LANES) return;
         memcpy(y, values, (size_t)n * sizeof(real));
         if (want) memcpy(beside, marks, (size_t)n * (want == LNN_PLACES ? sizeof(int64_t) : sizeof(real)));
     }
