@@ -30,8 +30,8 @@ cdef extern from "pool_rows.h" nogil:
     bint lnn_tiles_fit(const Axis*, int64_t)
     int64_t lnn_max_all_f32(const float*, int64_t)
     int64_t lnn_max_all_f64(const double*, int64_t)
-    void lnn_max_band_f32(const float*, const Band*, float*, void*)
-    void lnn_max_band_f64(const double*, const Band*, double*, void*)
+    void lnn_max_band_f32(const float*, Band*, float*, void*)
+    void lnn_max_band_f64(const double*, Band*, double*, void*)
 
 cdef enum:
     BLOCK = 4096                 # outputs of a long row that one thread computes at a time

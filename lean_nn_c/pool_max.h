@@ -198,9 +198,25 @@ static void T(lnn_max_edges)(const real *x, const lnn_band *b, const lnn_tiles *
         }
 }
 
-/* y of a band, and what is wanted beside it; y and `beside` are those of its first row's output 0. */
-static void T(lnn_max_band)(const real *x, const lnn_band *b, real *y, void *beside) {
-    const int64_t s = b->axis->stride, k = b->axis->kernel, d = b->axis->step;
+/* Outputs p0 to p1 of a band's rows one by one. */
+static __attribute__((noinline)) void T(lnn_max_few)(const real *x, const lnn_band *b, int64_t p0, int64_t p1, real *y,
+                                                     void *beside) {
+    for (int64_t t = 0; t < b->run && p0 < p1; t++) {
+        const int64_t to = t * b->axis->outputs + p0;
+        T(lnn_max_ones)(x + t * b->advance, b, t, p0, p1 - p0, y + to, T(lnn_beside)(beside, to, b->want));
+    }
+}
+
+/* y of a band, and what is wanted beside it; y and `beside` are those of its first row's output 0. Of a long row of windows
+ * the few that have cells beyond its ends are left out of the band. */
+static void T(lnn_max_band)(const real *x, lnn_band *b, real *y, void *beside) {
+    const int64_t s = b->axis->stride, k = b->axis->kernel, d = b->axis->step, p0 = b->p0, p1 = b->p1;
+    const int64_t low = p0 > b->axis->inside_low ? p0 : b->axis->inside_low;
+    const int64_t high = p1 < b->axis->inside_high ? p1 : b->axis->inside_high;
+    if (b->n_rows == 1 && high - low >= LANES && high - low >= p1 - p0 - LNN_FEW) {
+        b->p0 = low;
+        b->p1 = high;
+    }
     const lnn_tiles c = lnn_cut(b, LANES);
 #define LNN_TILES(N, S, K, D, W) T(lnn_max_tiles)(x, b, &c, N, S, K, D, W, y, beside)
 #define LNN_MAX(S, K, D) \
@@ -223,6 +239,8 @@ static void T(lnn_max_band)(const real *x, const lnn_band *b, real *y, void *bes
 #undef LNN_MAX
 #undef LNN_TILES
     if (c.run < b->run || c.high - c.low < c.count) T(lnn_max_edges)(x, b, &c, y, beside);
+    T(lnn_max_few)(x, b, p0, b->p0, y, beside);
+    T(lnn_max_few)(x, b, b->p1, p1, y, beside);
 }
 
 /* The first maximum (the first NaN) of x[0:n], n > 0: its place. */

@@ -41,6 +41,7 @@
 
 #define LNN_SPAN 1024    /* cells a tile may span, taps included; wider windows go by lanes (pool_lanes.h) */
 #define LNN_MASKS 16     /* taps of a row's window in a masked tile; wider ones are computed output by output */
+#define LNN_FEW 4        /* windows of a row that are computed output by output, as they have cells beyond its ends */
 #define LNN_ROWS 256     /* rows of a window's box; larger boxes go by lanes. ROWS of kernels.cu is the same */
 #define LNN_CELLS 1024   /* cells of an input row that the transposes handle at a time */
 #define LNN_STRIDE 64    /* distance of windows that the transposes take */
