@@ -8,7 +8,7 @@ contraction    rows m                    A[m, (channel, tap)]          output cl
 =============  ========================  ============================  =============================================
 conv           output channels           w[m, channel, tap]            one
 conv_input     input channels            w[channel, m, tap]            one per residue of the stride that has taps,
-                                                                       or rows (_phases.pxd), or windows (_fold.pxd)
+                                                                       or all at once (_phases.pxd), or windows (_fold.pxd)
 =============  ========================  ============================  =============================================
 
 Where much of what a class would multiply is padding, it is cut into bands with fewer taps (_bands.pxd).
