@@ -401,7 +401,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
     cdef Split s
     cdef Phases f
     cdef int threads = threads_of(g)
-    cdef int64_t samples, at = 0, strips, size, room = 0, i
+    cdef int64_t samples, at = 0, strips, size, room = 0, i, least
     cdef real* memory
     cdef real* planes
     cdef real* starts = NULL
@@ -427,7 +427,8 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
         room = whole_lines(samples * g.o * p.channel + MAX_TILE)
     joined = runs_on(g, FEW, cells_of(&one), lanes(w))
     strips = (cells_of(&one) + one.width - 1) // one.width * samples
-    s = split_work(g.groups, g.cg, max(most_rows(w) * 2 // (3 * f.residues), <int64_t>1), max(24 // f.residues, <int64_t>1),
+    least = 1 if f.sets == 1 else (FEW + 1) // 2        # channels that have the rows of a panel: half of FEW, or more
+    s = split_work(g.groups, g.cg, max(most_rows(w) * 2 // (3 * f.residues), 2 * least - 1), max(24 // f.residues, least),
                    strips, 64 if t.blocks == 1 else 2 * GATHERED, threads)
     i = (g.cg + s.m - 1) // s.m             # channels at once
     size = whole_lines(phase_panels(g, &f, &t, i) + BLOCK * one.width

@@ -301,11 +301,8 @@ FOLDED = [
 ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("g", FOLDED, ids=str)
-def test_folded_windows(g, dtype):
-    """Against the reference, the bias last; the same bits on any number of threads, and the scratch that was foretold."""
-    check(g, dtype, "taps")
+def conv_input_by_taps(g, dtype):
+    """x_bar with a bias (the same bits on any number of threads, the scratch as foretold), x_bar without, the bias."""
     x, w, y = data(g, dtype)
     b = np.arange(1, g.c + 1, dtype=dtype)
     before = threads.get_num_threads()
@@ -320,8 +317,37 @@ def test_folded_windows(g, dtype):
     finally:
         threads.set_num_threads(before)
     assert len(results) == 1
-    plain = run(g, x, w, y, "taps")[1]
-    np.testing.assert_array_equal(x_bar.reshape(x.shape), plain + b.reshape(-1, *[1] * len(g.spatial)))
+    return x_bar.reshape(x.shape), run(g, x, w, y, "taps")[1], b.reshape(-1, *[1] * len(g.spatial))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("g", FOLDED, ids=str)
+def test_folded_windows(g, dtype):
+    """Against the reference; the bias is added last."""
+    check(g, dtype, "taps")
+    x_bar, plain, b = conv_input_by_taps(g, dtype)
+    np.testing.assert_array_equal(x_bar, plain + b)
+
+
+# conv_input with strides: strips for all residues.
+PHASED = [
+    Geometry(5, 32, 24, 2, (5, 1), (9, 7), (4, 4), ((2, 2), (8, 8)), (1, 1)),  # so few strips that threads share the channels
+    Geometry(2, 32, 8, 1, (20, 14), (9, 3), (4, 3), ((10, 10), (4, 4)), (1, 1)),
+    Geometry(5, 9, 64, 1, (1, 3), (11, 7), (3, 3), ((10, 10), (3, 3)), (1, 1)),
+    Geometry(5, 9, 5, 1, (4, 2, 3, 1), (3,) * 4, (3, 1, 2, 2), ((1, 1), (1, 1), (0, 0), (4, 4)), (1,) * 4),
+    Geometry(8, 16, 32, 1, (16, 15), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),  # small planes, one after the other
+    Geometry(3, 70, 96, 1, (9, 8), (3, 2), (2, 2), ((1, 0), (0, 1)), (1, 1)),  # several blocks of terms
+    Geometry(2, 8, 10, 2, (41,), (9,), (4,), ((3, 4),), (1,)),  # fewer channels than a panel has rows
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("g", PHASED, ids=str)
+def test_strips_for_all_residues(g, dtype):
+    """Against the reference; a few roundings more where the bias begins the sums."""
+    check(g, dtype, "taps")
+    x_bar, plain, b = conv_input_by_taps(g, dtype)
+    np.testing.assert_allclose(x_bar, plain + b, rtol=0, atol=16 * np.finfo(dtype).eps * np.abs(plain).max(initial=1))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
