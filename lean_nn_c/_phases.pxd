@@ -4,8 +4,8 @@ Cell u of x_bar gets w[k]*y_bar[f] from the taps k with s*f + k = u + pad. Of ce
 read the same places around q, and those of all residues few more. A strip of such places is packed once for all residues,
 and its sums are neighbours in x_bar: s of them in turn from s rows. With lead 0, q counts the image's own cells, and each
 residue is multiplied by those places alone that it reads: in order, in runs of which its taps are neighbours. Where rows are
-few the residues are rows of one product, row (c, r), with a zero where there is no tap; a lead of pad mod s then gives all
-residues the same places, and kernels that are multiples of the stride no zeros.
+few, or kernels multiples of the stride, the residues are rows of one product, row (c, r), with a zero where there is no tap; a
+lead of pad mod s then gives all residues the same places, and kernels that are multiples of the stride no zeros.
 Axes with stride 1 have one residue, dilation included.
 """
 
@@ -44,8 +44,17 @@ cdef inline int64_t residues(const Geometry* g) noexcept nogil:
     return count
 
 
+cdef inline bint mixed(const Geometry* g) noexcept nogil:
+    """Whether residues are rows of one product: where rows are few otherwise, or there are no zeros."""
+    cdef int i
+    cdef bint whole = True
+    for i in range(g.rank):
+        whole = whole and g.ker[i] % g.stride[i] == 0
+    return whole or g.cg < FEW
+
+
 cdef inline int64_t lead(const Geometry* g, int i) noexcept nogil:
-    return g.pad[i] % g.stride[i] if g.cg < FEW else 0
+    return g.pad[i] % g.stride[i] if mixed(g) else 0
 
 
 cdef inline int64_t top(const Geometry* g, int i) noexcept nogil:
@@ -88,7 +97,7 @@ cdef inline bint phases_pay(const Geometry* g) noexcept nogil:
         if g.stride[i] > 1 and (g.dil[i] != 1 or g.ker[i] < g.stride[i]):
             return False
         zeros *= <double>g.ker[i] / (span(g, i) * g.stride[i])
-    return g.cg >= FEW or zeros > 0.5
+    return not mixed(g) or zeros > 0.5
 
 
 cdef inline void open_phases(const Geometry* g, const Planes* p, Columns* c, Phases* f) noexcept nogil:

@@ -37,7 +37,7 @@ from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._phases cimport Phases, bring, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
+from lean_nn_c._phases cimport Phases, bring, mixed, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
 from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
@@ -408,7 +408,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
     cdef Queue queue
     cdef bint joined
     f.residues, f.places = residues(g), places_of(g)
-    f.sets = 1 if g.cg < FEW else f.residues
+    f.sets = 1 if mixed(g) else f.residues
     t.count, t.channels, t.a_channel, t.b_channel = f.places, g.og, g.cg * g.taps, p.channel
     split_terms(&t)
     one.width = lnn_vectors(LNN_ROWS) * lanes(w)
