@@ -61,7 +61,7 @@ COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "
 INNER = {"index", "move", *(f"x86_64_v3.{name}" for name in ("elementwise", "pool_average", "reduce"))}
 MIDDLE = {"x86_64_v3.pool"}  # plain, but for those loops
 CALLS = {"x86_64_v2.pool_average", "x86_64_v3.pool_average"}  # small code would copy short rows by one slow instruction
-# What is called once is no loop, and kept apart is less: with the sums in registers in headers, no slower.
+# Functions that are called once stay apart: that is less code, and no slower, as the loops are in headers.
 APART = {f"x86_64_{level}.{name}" for level in ("v3", "v4") for name in ("direct", "taps")}
 PRODUCTS = {"direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]

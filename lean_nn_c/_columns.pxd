@@ -1,6 +1,6 @@
 """The columns of a tap product: output cells, as strips to be packed or as runs that are also runs of plane cells.
 
-Packed, a strip is any run of output cells in their own order, brought together from pieces of plane rows (`cut`).
+Packed, a strip is any run of output cells in their own order, brought together from pieces of plane rows (`cut`, `bring`).
 
 In place, output cells are numbered with the planes' pitch, so that neighbours in a row are neighbours in memory and a
 whole tile of columns shifts by one offset per tap. Between two rows lie a few cells that are no outputs ("garbage
@@ -12,6 +12,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from lean_nn_c._geometry cimport MAX_RANK
+from lean_nn_c._simd cimport piece
 from lean_nn_c._types cimport real
 
 cdef enum:
@@ -112,6 +113,14 @@ cdef inline void cut(const Columns* c, int64_t first, int64_t columns, Strip* s)
             if at[i] < c.count[i]:
                 break
             at[i] = 0
+
+
+cdef inline void bring(const Strip* s, const int64_t* off, int64_t terms, const real* planes, int64_t width,
+                       real* strip) noexcept nogil:
+    """Some terms of a strip, brought together from the planes."""
+    cdef int i
+    for i in range(s.pieces):
+        piece(planes + s.piece[i].base, off, terms, s.piece[i].length, width, strip + s.piece[i].column)
 
 
 cdef inline void spread(const Columns* c, const Strip* s, int64_t rows, const real* sums, int64_t lds,

@@ -12,10 +12,10 @@ Axes with stride 1 have one residue, dilation included.
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
-from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, cells_of, cut
+from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, bring, cells_of, cut
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._planes cimport Planes, reach
-from lean_nn_c._simd cimport LNN_ROWS, gather, lanes, piece
+from lean_nn_c._simd cimport LNN_ROWS, gather, lanes
 from lean_nn_c._taps cimport ABREAST, BLOCK, Block, Taps, block_at
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport FEW, Ahead, Panels, Split, first_row, panels_of, panels_size, rows_in, strip_product
@@ -251,17 +251,10 @@ cdef inline void spread_phases(const Geometry* g, const Phases* f, const Columns
             at[i] = 0
 
 
-cdef inline void bring(const Strip* s, const int64_t* off, int64_t terms, const real* planes, int64_t width, real* strip) noexcept nogil:
-    """Some terms of a strip, brought together from the planes."""
-    cdef int i
-    for i in range(s.pieces):
-        piece(planes + s.piece[i].base, off, terms, s.piece[i].length, width, strip + s.piece[i].column)
-
-
 cdef inline void phased(const Geometry* g, const Phases* f, const Columns* c, const Taps* t, const real* w, const real* planes,
-                 int64_t p_sample, const real* bias, real* out, int64_t c0, int64_t c1, int64_t first, int64_t stop,
-                 real* scratch) noexcept nogil:
-    """conv_input for channels c0..c1 of a group, strips first..stop, all residues of the stride (_phases.pxd)."""
+                        int64_t p_sample, const real* bias, real* out, int64_t c0, int64_t c1, int64_t first, int64_t stop,
+                        real* scratch) noexcept nogil:
+    """conv_input for channels c0..c1 of a group, strips first..stop, all residues of the stride."""
     cdef int64_t m = (c1 - c0) * f.residues // f.sets, cells = cells_of(c), strips = (cells + c.width - 1) // c.width
     cdef int64_t block, index, column, columns, vectors, v, set, lds = c.width * (stop - first if t.blocks > 1 else 1)
     cdef real* strip = scratch + phase_panels(g, f, t, c1 - c0)
@@ -303,8 +296,9 @@ cdef inline void phased(const Geometry* g, const Phases* f, const Columns* c, co
 
 
 cdef inline void phase_unit(const Geometry* g, const Phases* f, const Columns* c, const Taps* t, const real* w, const real* planes,
-                     int64_t p_group, int64_t samples, const real* bias, real* out, int64_t index, Split s,
-                     real* scratch) noexcept nogil:
+                            int64_t p_group, int64_t samples, const real* bias, real* out, int64_t index, Split s,
+                            real* scratch) noexcept nogil:
+    """One of the parts that threads take: some strips and channels of a group."""
     cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m)
     cdef int64_t strips = (cells_of(c) + c.width - 1) // c.width * samples, c0 = g.cg * part_m // s.m
     if bias != NULL:

@@ -19,7 +19,7 @@ from libc.stdint cimport int64_t, uint16_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip, floor_div
+from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._simd cimport runs
 from lean_nn_c._types cimport real
 

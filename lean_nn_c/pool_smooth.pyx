@@ -13,9 +13,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 
 from lean_nn_c._types cimport real
-from lean_nn_c._window cimport (
-    Axis, Band, RowCursor, Windows, next_row, planes_of, start_band, start_rows, unused,
-)
+from lean_nn_c._window cimport Band, RowCursor, Windows, next_row, planes_of, start_band, start_rows, unused
 from lean_nn_c.step cimport STEP_BAD_BETA, STEP_DONE, make_step
 from lean_nn_c.threads cimport threads_for
 

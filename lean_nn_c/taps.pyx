@@ -31,17 +31,17 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from lean_nn_c._bands cimport Boxes, next_class, runs_fit, share_left
-from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, cells_of, cut, is_dense, spread
+from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, bring, cells_of, cut, is_dense, spread
 from lean_nn_c._fold cimport fold_pays, folded
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
 from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._phases cimport Phases, bring, mixed, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
+from lean_nn_c._phases cimport Phases, mixed, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
 from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
-    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_tail, lnn_vectors, piece, whole_lines,
+    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_tail, lnn_vectors, whole_lines,
 )
 from lean_nn_c._taps cimport (
     ABREAST, BLOCK, Block, Taps, block_at, covers, split_terms, table_length,
@@ -60,8 +60,8 @@ cdef enum:
     COLUMNS = 4096          # that suffice for packing the weight not to count,
     ROOM = 4194304          # and bytes that planes may take for them
     FAR = 8388608           # bytes of a group's planes that no cache keeps: strips are called in
-    GATHERED = 16           # strips whose sums are collected, if they consist of several blocks, before they are spread; twice as
-                            # many of fewer rows where all residues are
+    GATHERED = 16           # strips whose sums are collected, if they consist of several blocks, before they are spread; of all
+                            # residues twice as many
 
 
 # --- many rows: panels and strips ---
@@ -427,7 +427,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
         room = whole_lines(samples * g.o * p.channel + MAX_TILE)
     joined = runs_on(g, FEW, cells_of(&one), lanes(w))
     strips = (cells_of(&one) + one.width - 1) // one.width * samples
-    least = 1 if f.sets == 1 else (FEW + 1) // 2        # channels that have the rows of a panel: half of FEW, or more
+    least = 1 if f.sets == 1 else (FEW + 1) // 2        # channels that are rows of a panel at least: so many it must have
     s = split_work(g.groups, g.cg, max(most_rows(w) * 2 // (3 * f.residues), 2 * least - 1), max(24 // f.residues, least),
                    strips, 64 if t.blocks == 1 else 2 * GATHERED, threads)
     i = (g.cg + s.m - 1) // s.m             # channels at once
