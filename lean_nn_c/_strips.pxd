@@ -28,56 +28,12 @@ from libc.string cimport memset
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._planes cimport Planes, period, planes_of_image, planes_of_output, reach
 from lean_nn_c._simd cimport LNN_BYTES
-from lean_nn_c._types cimport real
-
-cdef extern from "strips.h" nogil:
-    enum:
-        LNN_PHASES
-        LNN_TALL
-        LNN_RUN
-
-    ctypedef struct lnn_copies:
-        int64_t rows
-        int64_t* src
-        int64_t* dst
-        int64_t phases, plane, step, spread, pairs
-        int64_t first[LNN_PHASES]
-        int64_t low[LNN_PHASES]
-        int64_t count[LNN_PHASES]
-
-    ctypedef struct lnn_run:
-        int64_t a, b, taps
-
-    ctypedef struct lnn_sweep:
-        int64_t terms
-        int64_t* a
-        int64_t* b
-        int64_t runs, a_step, b_step
-        lnn_run* run
-        int64_t vectors
-        int64_t* at
-        int64_t* to
-        int64_t live, to_step, width, limit
-
-    void lnn_fill_strip_f32(const lnn_copies* c, const float* source, float* strip) noexcept
-    void lnn_fill_strip_f64(const lnn_copies* c, const double* source, double* strip) noexcept
-    void lnn_loosen_f32(float* dst, const float* src, int64_t width, int64_t rows) noexcept
-    void lnn_loosen_f64(double* dst, const double* src, int64_t width, int64_t rows) noexcept
-    void lnn_sweep_rows_f32(int mr, const lnn_sweep* s, int64_t channels, const float** w, const float* strip,
-                            const float* start, float* sums, bint fresh, bint final, float* out,
-                            Py_ssize_t ldo) noexcept
-    void lnn_sweep_rows_f64(int mr, const lnn_sweep* s, int64_t channels, const double** w, const double* strip,
-                            const double* start, double* sums, bint fresh, bint final, double* out,
-                            Py_ssize_t ldo) noexcept
-    void lnn_gauge_f32(const lnn_sweep* s, const float* strip, const float* y, float* sums) noexcept
-    void lnn_gauge_f64(const lnn_sweep* s, const double* strip, const double* y, double* sums) noexcept
-    void lnn_settle_f32(const float* sums, int64_t n, float* out) noexcept
-    void lnn_settle_f64(const double* sums, int64_t n, double* out) noexcept
-
+from lean_nn_c._sweeps cimport LNN_PHASES, LNN_RUN, LNN_TALL, lnn_copies, lnn_run, lnn_sweep
 
 cdef enum:
     HANDY = 20480           # bytes of a strip that leave room in the first-level cache
     LARGEST = 262144        # bytes of a strip
+    NEAR = 4194304          # bytes of image and result up to which caches are quick by themselves
     MOST = 4096             # rows, vectors or terms of a strip
     ABREAST = 8             # most vectors of a tile
 
@@ -96,6 +52,7 @@ cdef struct Strips:
     int64_t rest                    # result cells per cell of the first axis (for conv_weight: cells of y_bar)
     int64_t width                   # of a row of these
     bint tall                       # tiles are tall
+    bint far                        # the planes that come next are called into the cache
     int64_t channels, chunk         # to sum over; in one strip
     int64_t together                # samples of small planes in one strip
     int64_t classes
@@ -109,7 +66,7 @@ cdef struct Plan:
     Planes planes
     lnn_copies copies
     lnn_sweep* sweeps               # one per class
-    int64_t begin                   # where the strip's part of a result plane begins
+    int64_t begin, first            # where the strip's part of a result plane begins, and, about, that of a source plane
     int64_t height
 
 
@@ -187,6 +144,7 @@ cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noex
     s.width = part.inp[last] if kind == CONV_INPUT else part.out[last]
     s.tall = stands(s, g, &part, &p) and (
         g.rank > 2 or bytes * (LNN_TALL + reach(&part, 0)) <= LARGEST * (1.0 + reach(&part, 0)))
+    s.far = s.tall and s.channels == 1 and g.n * (g.c * g.cells + g.o * g.outs) > NEAR // itemsize
     choose_height(s, bytes, reach(&part, 0), part.stride[0] if kind == CONV_INPUT else 1)
     part = part_of(s, g, 0)
     bytes = measure_strip(s, &part, &p)
@@ -427,12 +385,13 @@ cdef inline void make_plan(const Strips* s, const Geometry* g, int64_t strip, Pl
     cdef int i
     cdef lnn_sweep* w
     measure_strip(s, &part, &plan.planes)
-    plan.strip, plan.begin = strip, strip * s.height * s.rest
+    plan.strip, plan.begin, plan.first = strip, strip * s.height * s.rest, 0
     plan.height = min(s.height, s.size - strip * s.height)
     list_rows(plan, &part, g.stride[g.rank - 1] if s.kind == CONV_INPUT else 1)
     memset(&residue[0], 0, sizeof(residue))
     for k in range(s.classes):
         w = plan.sweeps + k
+        w.share[0] = w.share[1] = 0
         if k > 0:
             w.a, w.b = (w - 1).a + (w - 1).terms * s.chunk, (w - 1).b + (w - 1).terms * s.chunk
             w.run = (w - 1).run + (w - 1).runs * s.chunk
@@ -443,6 +402,17 @@ cdef inline void make_plan(const Strips* s, const Geometry* g, int64_t strip, Pl
             if residue[i] < part.stride[i]:
                 break
             residue[i] = 0
+    if s.far:
+        share_out(s, g.outs if s.kind == CONV_INPUT else g.cells, plan)
+
+
+cdef inline void share_out(const Strips* s, int64_t source, Plan* plan) noexcept nogil:
+    """What the next plane's strip reads and writes, in whole cache lines for each vector of the first class."""
+    cdef lnn_sweep* w = plan.sweeps
+    cdef int64_t vectors = max(w.vectors, <int64_t>1)
+    plan.first = source * plan.strip * s.height // s.size
+    w.share[0] = ceil_div(source * plan.height // s.size * s.itemsize, 64 * vectors) * 64
+    w.share[1] = ceil_div(plan.height * s.rest * s.itemsize, 64 * vectors) * 64
 
 
 cdef inline int64_t plan_bytes(const Strips* s) noexcept nogil:
@@ -461,40 +431,3 @@ cdef inline void open_plan(const Strips* s, Plan* plan) noexcept nogil:
     plan.sweeps[0].a, plan.sweeps[0].b, plan.sweeps[0].run = ints, ints + s.terms, <lnn_run*>ints
     ints += 3 * s.terms
     plan.sweeps[0].at, plan.sweeps[0].to = ints, ints + s.vectors
-
-
-cdef inline void fill_strip(const lnn_copies* c, const real* source, real* strip) noexcept nogil:
-    if real is float:
-        lnn_fill_strip_f32(c, source, strip)
-    else:
-        lnn_fill_strip_f64(c, source, strip)
-
-
-cdef inline void loosen(real* dst, const real* src, int64_t width, int64_t rows) noexcept nogil:
-    if real is float:
-        lnn_loosen_f32(dst, src, width, rows)
-    else:
-        lnn_loosen_f64(dst, src, width, rows)
-
-
-cdef inline void sweep_rows(int mr, const lnn_sweep* s, int64_t channels, const real** w, const real* strip,
-                            const real* start, real* sums, bint fresh, bint final, real* out,
-                            int64_t ldo) noexcept nogil:
-    if real is float:
-        lnn_sweep_rows_f32(mr, s, channels, w, strip, start, sums, fresh, final, out, ldo)
-    else:
-        lnn_sweep_rows_f64(mr, s, channels, w, strip, start, sums, fresh, final, out, ldo)
-
-
-cdef inline void gauge(const lnn_sweep* s, const real* strip, const real* y, real* sums) noexcept nogil:
-    if real is float:
-        lnn_gauge_f32(s, strip, y, sums)
-    else:
-        lnn_gauge_f64(s, strip, y, sums)
-
-
-cdef inline void settle(const real* sums, int64_t n, real* out) noexcept nogil:
-    if real is float:
-        lnn_settle_f32(sums, n, out)
-    else:
-        lnn_settle_f64(sums, n, out)

@@ -26,9 +26,9 @@ from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, dots, finish, lnn_finite_f32, lnn_finite_f64, lnn_tail
 from lean_nn_c._strips cimport (
-    ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, LNN_TALL, Kind, Plan, Strips, cut, fill_strip, gauge, loosen,
-    make_plan, open_plan, plan_bytes, settle, sweep_rows,
+    ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, Kind, Plan, Strips, cut, make_plan, open_plan, plan_bytes,
 )
+from lean_nn_c._sweeps cimport LNN_TALL, fill_strip, gauge, loosen, settle, sweep_rows
 from lean_nn_c._types cimport real
 from lean_nn_c.step cimport give_scratch, probing, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED, taps_left
@@ -275,6 +275,8 @@ cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, c
     cdef int64_t rows = g.cg if back else g.og, cells = g.outs if back else g.cells, at = 0, channels, i, sample
     cdef const real* weight
     image = (image - group) * s.together + group
+    d.plan.sweeps.next[0] = <const char*>(source + (image + 1) * s.channels * cells + d.plan.first)
+    d.plan.sweeps.next[1] = <const char*>(out + (image + 1) * rows * s.size * s.rest + d.plan.begin)
     while at < s.channels:
         channels = min(s.chunk, s.channels - at)
         for sample in range(s.together):

@@ -246,12 +246,13 @@ static __attribute__((noinline)) void LNN_NAME(lnn_sweep_tall)(const lnn_sweep *
                                                                const T *strip, T start, const VU *before, VU *after,
                                                                T *out)
 {
-    const ptrdiff_t a_step = s->a_step, b_step = s->b_step;
+    const ptrdiff_t a_step = s->a_step, b_step = s->b_step, to_step = s->to_step;
     const int whole = s->width >= LANES && s->live == LNN_TALL;
     const lnn_run *const end = s->run + s->runs * channels;
     for (int64_t i = 0; i < s->vectors; i++) {
         const T *place = strip + s->at[i];
         V acc[LNN_TALL];
+        lnn_call_in(s, i);
 #pragma GCC unroll 8
         for (int j = 0; j < LNN_TALL; j++) acc[j] = before ? (V)before[i * LNN_TALL + j] : (V){0} + start;
         for (const lnn_run *r = s->run; r < end; r++) {
@@ -265,15 +266,15 @@ static __attribute__((noinline)) void LNN_NAME(lnn_sweep_tall)(const lnn_sweep *
         T *to = out + s->to[i];
         if (whole && !after) {
 #pragma GCC unroll 8
-            for (int j = 0; j < LNN_TALL; j++, to += s->to_step) *(VU *)to = acc[j];
-        } else if (!after && s->width < LANES && s->to[i] + (s->live - 2) * s->to_step + LANES <= s->limit) {
+            for (int j = 0; j < LNN_TALL; j++, to += to_step) *(VU *)to = acc[j];
+        } else if (!after && s->width < LANES && s->to[i] + (s->live - 2) * to_step + LANES <= s->limit) {
             V last = acc[0];                /* short rows, all but the last of which may be stored whole */
 #pragma GCC unroll 8
-            for (int j = 0; j < LNN_TALL; j++, to += s->to_step) {
+            for (int j = 0; j < LNN_TALL; j++, to += to_step) {
                 if (j < s->live - 1) *(VU *)to = acc[j];
                 else if (j == s->live - 1) last = acc[j];
             }
-            const int64_t place = s->to[i] + (s->live - 1) * s->to_step;
+            const int64_t place = s->to[i] + (s->live - 1) * to_step;
             if (place + LANES <= s->limit) *(VU *)(out + place) = last;
             else LNN_NAME(lnn_copy_few)(out + place, (const T *)&last, s->width);
         } else {
@@ -281,9 +282,9 @@ static __attribute__((noinline)) void LNN_NAME(lnn_sweep_tall)(const lnn_sweep *
             VU *kept = after ? after + i * LNN_TALL : (VU *)part;
 #pragma GCC unroll 8
             for (int j = 0; j < LNN_TALL; j++) kept[j] = acc[j];
-            if (!after && s->width < LANES) LNN_NAME(lnn_store_short)(s, s->live, part, s->to + i, s->to_step, out);
+            if (!after && s->width < LANES) LNN_NAME(lnn_store_short)(s, s->live, part, s->to + i, to_step, out);
             else if (!after)
-                for (int64_t j = 0; j < s->live; j++) *(VU *)(out + s->to[i] + j * s->to_step) = part[j];
+                for (int64_t j = 0; j < s->live; j++) *(VU *)(out + s->to[i] + j * to_step) = part[j];
         }
     }
 }

@@ -185,6 +185,8 @@ NARROW = [
     Geometry(1, 4, 8, 2, (26, 43), (3, 6), (4, 5), ((1, 1), (0, 3)), (1, 1)),
     Geometry(2, 9, 7, 1, (18, 17), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # long rows of several outputs
     Geometry(2, 9, 8, 1, (34, 33), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
+    Geometry(2, 22, 22, 22, (112, 110), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # so large that planes are called in ahead
+    Geometry(1, 26, 26, 26, (181, 180), (3, 3), (2, 2), ((1, 1), (0, 1)), (1, 1)),
 ]
 
 
@@ -237,7 +239,7 @@ def test_large(g, dtype, algorithm):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("g", [*(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7], NARROW[-1]], ids=str)
+@pytest.mark.parametrize("g", [*(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7], *NARROW[-3:]], ids=str)
 def test_same_bits_for_any_number_of_threads(g, dtype, algorithm):
     arrays = data(g, dtype)
     before = threads.get_num_threads()
