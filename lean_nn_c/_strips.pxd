@@ -11,7 +11,8 @@ conv         One class. Terms: (channel, tap) of the group.
 conv_input   A strip of y_bar. On the axes before the last, one class per residue of the stride, as in _planes.pxd: only
              the taps of that residue are terms. On the last axis y_bar is spread out with stride - 1 zeros between
              its cells; then all its taps count, and neighbouring outputs are stored together.
-conv_weight  A strip of x, and y_bar in rows of whole vectors. A vector of sums per tap, over strips, samples and rows.
+conv_weight  A strip of x, and y_bar of a group in rows of whole vectors. A vector of sums per output and tap, over strips, samples
+             and rows; three outputs share the vectors of x that are loaded.
 
 Many channels to sum over come in chunks that fit the cache; between chunks the vectors of sums wait on the desk. Of planes
 with few vectors several samples lie in one strip: a tile computes them all.

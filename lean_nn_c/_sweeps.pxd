@@ -45,8 +45,10 @@ cdef extern from "strips.h" nogil:
     void lnn_sweep_rows_f64(int mr, const lnn_sweep* s, int64_t channels, const double** w, const double* strip,
                             const double* start, double* sums, bint fresh, bint final, double* out,
                             Py_ssize_t ldo) noexcept
-    void lnn_gauge_f32(const lnn_sweep* s, const float* strip, const float* y, float* sums) noexcept
-    void lnn_gauge_f64(const lnn_sweep* s, const double* strip, const double* y, double* sums) noexcept
+    void lnn_gauge_f32(const lnn_sweep* s, const float* strip, const float* y, Py_ssize_t y_step, int64_t outs,
+                       float* sums) noexcept
+    void lnn_gauge_f64(const lnn_sweep* s, const double* strip, const double* y, Py_ssize_t y_step, int64_t outs,
+                       double* sums) noexcept
     void lnn_settle_f32(const float* sums, int64_t n, float* out) noexcept
     void lnn_settle_f64(const double* sums, int64_t n, double* out) noexcept
 
@@ -74,11 +76,12 @@ cdef inline void sweep_rows(int mr, const lnn_sweep* s, int64_t channels, const 
         lnn_sweep_rows_f64(mr, s, channels, w, strip, start, sums, fresh, final, out, ldo)
 
 
-cdef inline void gauge(const lnn_sweep* s, const real* strip, const real* y, real* sums) noexcept nogil:
+cdef inline void gauge(const lnn_sweep* s, const real* strip, const real* y, int64_t y_step, int64_t outs,
+                       real* sums) noexcept nogil:
     if real is float:
-        lnn_gauge_f32(s, strip, y, sums)
+        lnn_gauge_f32(s, strip, y, y_step, outs, sums)
     else:
-        lnn_gauge_f64(s, strip, y, sums)
+        lnn_gauge_f64(s, strip, y, y_step, outs, sums)
 
 
 cdef inline void settle(const real* sums, int64_t n, real* out) noexcept nogil:

@@ -309,36 +309,57 @@ static void LNN_NAME(lnn_sweep_rows)(int mr, const lnn_sweep *s, int64_t channel
 #undef CASE
 }
 
-/* sums[t] += the vectors of y times the strip's under tap t, t < nt. */
-LNN_INLINE void LNN_NAME(lnn_gauge_body)(const int nt, const lnn_sweep *s, const int64_t *tap, const T *strip,
-                                         const T *y, T *sums)
+/* sums[o][t] += the vectors of the o-th y times the strip's under tap t, for no outputs and nt taps. */
+LNN_INLINE void LNN_NAME(lnn_gauge_body)(const int no, const int nt, const lnn_sweep *s, const int64_t *tap, const T *strip,
+                                         const T *y, ptrdiff_t y_step, T *sums)
 {
     const T *place[9];
-    V acc[9];
+    V acc[3][9];
+    const ptrdiff_t step = s->terms * LANES;
 #pragma GCC unroll 9
     for (int t = 0; t < nt; t++) {
         place[t] = strip + tap[t];
-        acc[t] = *(const VU *)(sums + t * LANES);
+#pragma GCC unroll 3
+        for (int o = 0; o < no; o++) acc[o][t] = *(const VU *)(sums + o * step + t * LANES);
     }
-    for (int64_t i = 0; i < s->vectors; i++) {
-        const V yv = *(const VU *)(y + i * LANES);
+    for (int64_t i = 0; i < s->vectors; i++, y += LANES) {
         const int64_t at = s->at[i];
+        V yv[3];
+#pragma GCC unroll 3
+        for (int o = 0; o < no; o++) yv[o] = *(const VU *)(y + o * y_step);
 #pragma GCC unroll 9
-        for (int t = 0; t < nt; t++) acc[t] += yv * *(const VU *)(place[t] + at);
+        for (int t = 0; t < nt; t++) {
+            const V x = *(const VU *)(place[t] + at);
+#pragma GCC unroll 3
+            for (int o = 0; o < no; o++) acc[o][t] += yv[o] * x;
+        }
     }
 #pragma GCC unroll 9
-    for (int t = 0; t < nt; t++) *(VU *)(sums + t * LANES) = acc[t];
+    for (int t = 0; t < nt; t++)
+#pragma GCC unroll 3
+        for (int o = 0; o < no; o++) *(VU *)(sums + o * step + t * LANES) = acc[o][t];
 }
 
-/* All taps of a strip, nine at a time. */
-static __attribute__((noinline)) void LNN_NAME(lnn_gauge)(const lnn_sweep *s, const T *strip, const T *y, T *sums)
+/* All taps of a strip, for the y of `outs` outputs: tiles of 3 outputs by up to 4 taps, or 1 by 9, as even as can be.
+ * The strip's vectors begin anywhere and count as one load and a half: loading them for one output alone takes longer than
+ * its products. */
+static __attribute__((noinline)) void LNN_NAME(lnn_gauge)(const lnn_sweep *s, const T *strip, const T *y, ptrdiff_t y_step,
+                                                          int64_t outs, T *sums)
 {
-    for (int64_t t = 0; t < s->terms; t += 9) {
-#define CASE(n) case n: LNN_NAME(lnn_gauge_body)(n, s, s->b + t, strip, y, sums + t * LANES); break
-        switch (s->terms - t < 9 ? s->terms - t : 9) {
-            CASE(1); CASE(2); CASE(3); CASE(4); CASE(5); CASE(6); CASE(7); CASE(8); CASE(9);
-        }
+    while (outs > 0) {
+        const int no = outs < 3 ? 1 : 3, most = no == 1 ? 9 : 4;
+        int64_t tiles = (s->terms + most - 1) / most, left = s->terms;
+        for (const int64_t *tap = s->b; left > 0; tiles--) {
+            const int64_t nt = (left + tiles - 1) / tiles;
+#define CASE(o, n) case 16 * o + n: LNN_NAME(lnn_gauge_body)(o, n, s, tap, strip, y, y_step, sums); break
+            switch (16 * no + nt) {
+                CASE(1, 1); CASE(1, 2); CASE(1, 3); CASE(1, 4); CASE(1, 5); CASE(1, 6); CASE(1, 7); CASE(1, 8); CASE(1, 9);
+                CASE(3, 1); CASE(3, 2); CASE(3, 3); CASE(3, 4);
+            }
 #undef CASE
+            tap += nt, left -= nt, sums += nt * LANES;
+        }
+        outs -= no, y += no * y_step, sums += (no - 1) * s->terms * LANES;
     }
 }
 
