@@ -35,6 +35,7 @@ cdef enum:
     HANDY = 20480           # bytes of a strip that leave room in the first-level cache
     LARGEST = 262144        # bytes of a strip
     NEAR = 4194304          # bytes of image and result up to which caches are quick by themselves
+    DEEP = 256              # cells of a plane, at most, that go into lanes
     MOST = 4096             # rows, vectors or terms of a strip
     ABREAST = 8             # most vectors of a tile
 
@@ -53,6 +54,7 @@ cdef struct Strips:
     int64_t rest                    # result cells per cell of the first axis (for conv_weight: cells of y_bar)
     int64_t width                   # of a row of these
     bint tall                       # tiles are tall
+    int64_t deep                    # channels in the lanes of a vector that is a cell (_deep.pxd); 1: cells are numbers
     bint far                        # the planes that come next are called into the cache
     int64_t channels, chunk         # to sum over; in one strip
     int64_t together                # samples of small planes in one strip
@@ -101,7 +103,7 @@ cdef inline bint stands(const Strips* s, const Geometry* g, const Geometry* part
     """Whether tall tiles serve: one or two rows of weights, and enough rows of results below each other."""
     cdef int axis = g.rank - 2
     cdef int64_t size
-    if s.kind == CONV_WEIGHT or g.rank < 2 or (g.cg if s.kind == CONV_INPUT else g.og) > 2:
+    if s.deep > 1 or s.kind == CONV_WEIGHT or g.rank < 2 or (g.cg if s.kind == CONV_INPUT else g.og) > 2:
         return False
     size = g.inp[axis] // g.stride[axis] if s.kind == CONV_INPUT else g.out[axis]
     return 2 * size >= LNN_TALL * apart(part, axis) and apart(part, axis) * p.pitch[axis] * s.itemsize <= HANDY
@@ -120,12 +122,24 @@ cdef inline void choose_height(Strips* s, double bytes, int64_t halo, int64_t st
     s.count = (s.size + s.height - 1) // s.height
 
 
+cdef inline int64_t depth(const Geometry* g, Kind kind, int itemsize) noexcept nogil:
+    """The channels in the lanes of deep strips, where these pay, else 1: where rows would leave vectors empty."""
+    cdef int last = g.rank - 1
+    cdef int64_t lanes = LNN_BYTES // itemsize, row = g.inp[last] if kind == CONV_INPUT else g.out[last]
+    cdef int64_t empty = (row + lanes - 1) // lanes * lanes - row
+    if itemsize > 4 or g.cg > 1 or g.og > 1 or g.c % lanes or max(g.cells, g.outs) > DEEP:
+        return 1
+    return lanes if 5 * empty >= row or (empty and g.stride[last] > 1) or (kind == CONV_WEIGHT and row <= lanes) else 1
+
+
 cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noexcept nogil:
     """Choose the strips' height and the channels in one; False: strips do not suit this geometry."""
     cdef Geometry part
     cdef Planes p
     cdef int i, last = g.rank - 1
     cdef double bytes, classes = 1
+    s.deep = depth(g, kind, itemsize)
+    itemsize *= s.deep
     s.kind, s.itemsize, s.lanes = kind, itemsize, LNN_BYTES // itemsize
     s.size = g.inp[0] if kind == CONV_INPUT else g.out[0]
     s.channels = g.og if kind == CONV_INPUT else g.cg if kind == CONV else 1
@@ -163,7 +177,7 @@ cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noex
     s.rows = p.channel // p.q[last] + 1
     s.vectors = s.height * s.rest // s.width * ((s.width + s.lanes - 1) // s.lanes)
     s.together, s.sums = 1, 0
-    for i in range(2, 9 if s.chunk == s.channels and s.count == 1 and kind != CONV_WEIGHT else 0):
+    for i in range(2, 9 if s.deep == 1 and s.chunk == s.channels and s.count == 1 and kind != CONV_WEIGHT else 0):
         if g.n % i == 0 and i * s.vectors <= 4 * ABREAST and i * s.cells * itemsize <= HANDY:
             s.together = i          # the most that leave no rest
     s.cells *= s.together
@@ -173,7 +187,7 @@ cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noex
         if bytes > LARGEST:
             return False
         s.sums = <int64_t>bytes
-    return s.rows <= MOST and s.vectors <= MOST + ABREAST * s.classes and s.terms <= MOST
+    return (s.deep == 1 or s.count == 1) and s.rows <= MOST and s.vectors <= MOST + ABREAST * s.classes and s.terms <= MOST
 
 
 cdef inline void list_rows(Plan* plan, const Geometry* part, int64_t spread) noexcept nogil:
@@ -235,7 +249,7 @@ cdef inline void list_row(const Strips* s, lnn_sweep* w, int64_t at, int64_t to)
     for vector in range((w.width + s.lanes - 1) // s.lanes):
         column = vector * s.lanes
         overlap = min(max(column + s.lanes - w.width, <int64_t>0), column) if s.kind != CONV_WEIGHT else 0
-        w.at[w.vectors] = at + column - overlap
+        w.at[w.vectors] = (at + column - overlap) * s.deep
         w.to[w.vectors] = to + column - overlap
         w.vectors += 1
 
@@ -313,7 +327,7 @@ cdef inline void list_run(const Strips* s, const Geometry* part, int64_t channel
     """The taps below `tap` of its phase, if it is the first: from the top of the strip down, a few at a time."""
     cdef int axis = part.rank - 2
     cdef int64_t every = period(part.stride[axis], part.dil[axis]), k = tap // part.ker[axis + 1] % part.ker[axis]
-    cdef int64_t count = (part.ker[axis] - k + every - 1) // every, taken = 0
+    cdef int64_t count = (part.ker[axis] - k + every - 1) // every, taken = 0, left
     if k >= every:
         return
     if s.kind == CONV_INPUT:            # later taps lie higher
@@ -322,7 +336,8 @@ cdef inline void list_run(const Strips* s, const Geometry* part, int64_t channel
     while taken < count:
         w.run[w.runs].a = a + taken * w.a_step
         w.run[w.runs].b = b + taken * w.b_step
-        w.run[w.runs].taps = min(count - taken, <int64_t>LNN_RUN)
+        left = count - taken        # there are loops for 1, 2, 3, 5 and 7
+        w.run[w.runs].taps = left // 2 if left == 4 or left == 6 else min(left, <int64_t>LNN_RUN)
         taken += w.run[w.runs].taps
         w.runs += 1
 
@@ -347,7 +362,7 @@ cdef inline void list_terms(const Strips* s, const Planes* p, const Geometry* pa
                 list_run(s, part, channel, tap, channel * weights + tap, channel * p.channel + offset, w)
             else:
                 w.a[w.terms] = channel * weights + tap
-                w.b[w.terms] = channel * p.channel + offset
+                w.b[w.terms] = (channel * p.channel + offset) * s.deep
                 w.terms += 1
     w.terms, w.runs = w.terms // s.chunk, w.runs // s.chunk
 
@@ -412,8 +427,8 @@ cdef inline void share_out(const Strips* s, int64_t source, Plan* plan) noexcept
     cdef lnn_sweep* w = plan.sweeps
     cdef int64_t vectors = max(w.vectors, <int64_t>1)
     plan.first = source * plan.strip * s.height // s.size
-    w.share[0] = ceil_div(source * plan.height // s.size * s.itemsize, 64 * vectors) * 64
-    w.share[1] = ceil_div(plan.height * s.rest * s.itemsize, 64 * vectors) * 64
+    w.share[0] = (source * plan.height * s.itemsize // (s.size * vectors) + 63) // 64 * 64
+    w.share[1] = (plan.height * s.rest * s.itemsize // vectors + 63) // 64 * 64
 
 
 cdef inline int64_t plan_bytes(const Strips* s) noexcept nogil:

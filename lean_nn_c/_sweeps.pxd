@@ -51,6 +51,8 @@ cdef extern from "strips.h" nogil:
                        double* sums) noexcept
     void lnn_settle_f32(const float* sums, int64_t n, float* out) noexcept
     void lnn_settle_f64(const double* sums, int64_t n, double* out) noexcept
+    void lnn_fill_deep_f32(const lnn_copies* c, const float* source, int64_t cells, float* turned, float* strip) noexcept
+    void lnn_sweep_deep_f32(const lnn_sweep* s, const float* w, const float* strip, const float* start, float* out) noexcept
 
 
 cdef inline void fill_strip(const lnn_copies* c, const real* source, real* strip) noexcept nogil:

@@ -21,6 +21,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from lean_nn_c._deep cimport deep_bytes, deep_units, deep_weights
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._queue cimport Queue, draw, open_queue
@@ -261,10 +262,15 @@ cdef void strip_units(const Strips* s, const Geometry* g, const real* source, co
 cdef void strip_block(const Strips* s, const Geometry* g, const real* source, const real* w, const real* b,
                       const lnn_tail* tail, real* out, char* memory, int64_t blocks, int64_t parts, int64_t index) noexcept nogil:
     """One of `blocks` blocks of units, one of `parts` parts of the rows."""
-    cdef int64_t units = s.count * (g.n // s.together) * g.groups, rows = g.cg if s.kind == CONV_INPUT else g.og
+    cdef int64_t units = s.count * (g.n // s.together) * (g.groups // s.deep), rows = g.cg if s.kind == CONV_INPUT else g.og
     cdef int64_t block = index // parts, part = index % parts
-    strip_units(s, g, source, w, b, tail, out, memory, units * block // blocks, units * (block + 1) // blocks,
-                rows * part // parts, rows * (part + 1) // parts)
+    cdef int64_t first = units * block // blocks, stop = units * (block + 1) // blocks
+    cdef Desk d
+    if real is float and s.deep > 1:
+        d = desk_at(s, g, memory, 0, deep_bytes(g))
+        deep_units(s, g, d.plan, <float*>d.strip, <float*>d.rest, source, w, b, tail, out, first, stop)
+    else:
+        strip_units(s, g, source, w, b, tail, out, memory, first, stop, rows * part // parts, rows * (part + 1) // parts)
 
 
 cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, const real* source, const real* w,
@@ -304,8 +310,8 @@ cdef inline void strip_rows(const Strips* s, const Geometry* g, const Desk* d, c
         left = stop - m
         if s.tall:
             mr = 1
-        else:                       # 8 as 4 + 4, not 6 + 2
-            mr = <int>(left if left <= LNN_ROWS else (left + 1) // 2 if left < 2 * LNN_ROWS else LNN_ROWS)
+        else:                       # 8 as 4 + 4, 7 and 11 with a rest of 3; a tile of 5 would be larger than it is worth
+            mr = <int>(left if left < 5 else 3 if left == 5 else 4 if left == 7 or left == 8 or left == 11 else LNN_ROWS)
         for i in range(mr):
             row[i] = w + (m + i) * row_step
         for k in range(s.classes):
@@ -328,10 +334,10 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
         return UNSUITED
     if not probing() and not all_finite(w, g.o * g.cg * g.taps):
         return UNSUITED
-    desks = open_desks(&s, s.sums, threads, &size)
+    desks = open_desks(&s, deep_bytes(g) if s.deep > 1 else s.sums, threads, &size)
     if desks == NULL:
         return NO_MEMORY
-    blocks = min(s.count * (g.n // s.together) * g.groups, <int64_t>(8 * threads if threads > 1 else 1))
+    blocks = min(s.count * (g.n // s.together) * (g.groups // s.deep), <int64_t>(8 * threads if threads > 1 else 1))
     if blocks < threads:            # one small image: threads fill the same strip, each for rows of its own
         parts = max(min(<int64_t>threads, rows // LNN_ROWS), <int64_t>1)
     threads = <int>min(blocks * parts, <int64_t>threads)
@@ -457,7 +463,13 @@ cdef void strip_weights(const Strips* s, const Geometry* g, const real* x, const
 
 cdef void channel_block(const Strips* s, const Geometry* g, const real* x, const real* y_bar, real* w_bar, char* memory,
                         int64_t blocks, int64_t index) noexcept nogil:
-    strip_weights(s, g, x, y_bar, w_bar, memory, g.c * index // blocks, g.c * (index + 1) // blocks)
+    cdef int64_t units = g.c // s.deep, first = units * index // blocks, stop = units * (index + 1) // blocks
+    cdef Desk d
+    if real is float and s.deep > 1:
+        d = desk_at(s, g, memory, 0, 0)
+        deep_weights(s, g, d.plan, <float*>d.strip, <float*>d.rest, x, y_bar, w_bar, first, stop)
+    else:
+        strip_weights(s, g, x, y_bar, w_bar, memory, first, stop)
 
 
 cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
@@ -468,10 +480,10 @@ cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar,
     cdef Queue queue
     if not cut(&s, g, CONV_WEIGHT, sizeof(real)):
         return UNSUITED
-    sums = g.og * g.taps * LNN_BYTES
-    blocks = min(g.c, max(<int64_t>(4 * threads if threads > 1 else 1), g.c * sums // SUMS + 1))
+    sums = 0 if s.deep > 1 else g.og * g.taps * LNN_BYTES
+    blocks = min(g.c // s.deep, max(<int64_t>(4 * threads if threads > 1 else 1), g.c * sums // SUMS + 1))
     sums *= (g.c + blocks - 1) // blocks
-    rest = loose_cells(&s) * g.og * <int64_t>sizeof(real)
+    rest = deep_bytes(g) if s.deep > 1 else loose_cells(&s) * g.og * <int64_t>sizeof(real)
     if sums > LARGEST or rest > LARGEST:
         return UNSUITED
     desks = open_desks(&s, rest + sums, threads, &size)

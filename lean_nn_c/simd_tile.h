@@ -139,6 +139,7 @@ LNN_INLINE void LNN_NAME(lnn_turn_band)(const T *const *row, ptrdiff_t cols, T *
         for (int i = 0; i < BLOCK; i++) *(VU *)(dst + (k + i) * ldd) = a[i];
     }
     for (; k < cols; k++)
+#pragma GCC unroll 1
         for (int i = 0; i < LANES; i++) dst[k * ldd + i] = row[i][k];
 }
 

@@ -53,6 +53,7 @@ typedef struct {                     /* a product: its terms per channel, and th
 /* A plane is read at one go and written at another: caches do not foresee that, and the processor would wait for both. */
 LNN_INLINE void lnn_call_in(const lnn_sweep *s, int64_t vector)
 {
+#pragma GCC unroll 1
     for (int k = 0; k < 2; k++)
         for (int64_t i = 0; i < s->share[k]; i += 64) lnn_prefetch(s->next[k] + vector * s->share[k] + i);
 }

@@ -258,7 +258,7 @@ static __attribute__((noinline)) void LNN_NAME(lnn_sweep_tall)(const lnn_sweep *
         for (const lnn_run *r = s->run; r < end; r++) {
 #define CASE(n) case n: LNN_NAME(lnn_run_taps)(n, acc, w + r->a, a_step, place + r->b, b_step); break
             switch (r->taps) {
-                CASE(1); CASE(2); CASE(3); CASE(4); CASE(5); CASE(6); CASE(7);
+                CASE(1); CASE(2); CASE(3); CASE(5); CASE(7);
                 default: __builtin_unreachable();
             }
 #undef CASE
@@ -304,7 +304,7 @@ static void LNN_NAME(lnn_sweep_rows)(int mr, const lnn_sweep *s, int64_t channel
 #define CASE(m, v) \
     case m: LNN_NAME(lnn_sweep_body)(m, v, s, channels, w, strip, start, before, after, out, ldo); return
     switch (mr) {
-        CASE(1, 8); CASE(2, 6); CASE(3, 4); CASE(4, 3); CASE(5, 2); CASE(6, 2);
+        CASE(1, 8); CASE(2, 4); CASE(3, 4); CASE(4, 3); CASE(6, 2);
     }
 #undef CASE
 }
@@ -340,21 +340,20 @@ LNN_INLINE void LNN_NAME(lnn_gauge_body)(const int no, const int nt, const lnn_s
         for (int o = 0; o < no; o++) *(VU *)(sums + o * step + t * LANES) = acc[o][t];
 }
 
-/* All taps of a strip, for the y of `outs` outputs: tiles of 3 outputs by up to 4 taps, or 1 by 9, as even as can be.
- * The strip's vectors begin anywhere and count as one load and a half: loading them for one output alone takes longer than
- * its products. */
+/* All taps of a strip, for the y of `outs` outputs: tiles of 3 outputs by 3 taps, or 1 by 9, and smaller ones for the
+ * rest. The strip's vectors begin anywhere and count as one load and a half: loading them for one output alone takes longer
+ * than its products. */
 static __attribute__((noinline)) void LNN_NAME(lnn_gauge)(const lnn_sweep *s, const T *strip, const T *y, ptrdiff_t y_step,
                                                           int64_t outs, T *sums)
 {
     while (outs > 0) {
-        const int no = outs < 3 ? 1 : 3, most = no == 1 ? 9 : 4;
-        int64_t tiles = (s->terms + most - 1) / most, left = s->terms;
-        for (const int64_t *tap = s->b; left > 0; tiles--) {
-            const int64_t nt = (left + tiles - 1) / tiles;
+        const int no = outs < 3 || s->terms == 1 ? 1 : 3;
+        int64_t left = s->terms;
+        for (const int64_t *tap = s->b; left > 0;) {
+            const int64_t nt = left == 4 ? 2 : left <= 3 || no == 3 ? left < 3 ? left : 3 : left < 9 ? 5 : 9;
 #define CASE(o, n) case 16 * o + n: LNN_NAME(lnn_gauge_body)(o, n, s, tap, strip, y, y_step, sums); break
             switch (16 * no + nt) {
-                CASE(1, 1); CASE(1, 2); CASE(1, 3); CASE(1, 4); CASE(1, 5); CASE(1, 6); CASE(1, 7); CASE(1, 8); CASE(1, 9);
-                CASE(3, 1); CASE(3, 2); CASE(3, 3); CASE(3, 4);
+                CASE(1, 1); CASE(1, 2); CASE(1, 3); CASE(1, 5); CASE(1, 9); CASE(3, 2); CASE(3, 3);
             }
 #undef CASE
             tap += nt, left -= nt, sums += nt * LANES;
@@ -368,6 +367,46 @@ static void LNN_NAME(lnn_settle)(const T *sums, int64_t n, T *out)
 {
     for (int64_t t = 0; t < n; t++) out[t] = LNN_NAME(lnn_lanes)(*(const VU *)(sums + t * LANES));
 }
+
+#if LNN_SIZE == 4                   /* _deep.pxd */
+/* The planes of LANES channels, one in each lane, turned and then set into the strip as lnn_fill_strip sets cells. */
+static __attribute__((noinline)) void LNN_NAME(lnn_fill_deep)(const lnn_copies *c, const T *source, int64_t cells, T *turned, T *strip)
+{
+    const int64_t step = c->step * LANES, spread = c->spread * LANES;
+    LNN_NAME(lnn_turn)(source, cells, LANES, cells, turned, LANES);
+    for (int64_t f = 0; f < c->phases; f++)
+        for (int64_t r = 0, count = c->count[f]; r < c->rows; r++) {
+            const T *from = turned + (c->src[r] + c->first[f]) * LANES;
+            T *to = strip + (c->dst[r] + f * c->plane + c->low[f]) * LANES;
+            for (int64_t i = 0; i < count; i++, to += spread, from += step) *(VU *)to = *(const VU *)from;
+        }
+}
+
+/* lnn_sweep_body where every lane has weights of its own, and every vector is one output. */
+static __attribute__((noinline)) void LNN_NAME(lnn_sweep_deep)(const lnn_sweep *s, const T *w, const T *strip, const T *start, T *out)
+{
+    enum { NV = 6 };
+    const ptrdiff_t terms = s->terms;
+    const int64_t *const sa = s->a, *const sb = s->b;
+    for (ptrdiff_t i = 0; i < s->vectors; i += NV) {
+        const T *place[NV];
+        V acc[NV];
+#pragma GCC unroll 8
+        for (int v = 0; v < NV; v++) {
+            place[v] = strip + s->at[i + v];
+            acc[v] = *(const VU *)start;
+        }
+        for (ptrdiff_t k = 0; k < terms; k++) {
+            const V a = *(const VU *)(w + sa[k] * LANES);
+            const int64_t b = sb[k];
+#pragma GCC unroll 8
+            for (int v = 0; v < NV; v++) acc[v] += a * *(const VU *)(place[v] + b);
+        }
+#pragma GCC unroll 8
+        for (int v = 0; v < NV; v++) *(VU *)(out + s->to[i + v] * LANES) = acc[v];
+    }
+}
+#endif
 
 #undef EVENS
 #undef ODDS

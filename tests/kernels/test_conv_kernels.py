@@ -187,6 +187,9 @@ NARROW = [
     Geometry(2, 9, 8, 1, (34, 33), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
     Geometry(3, 8, 16, 4, (9, 30), (1, 2), (1, 2), ((0, 0), (0, 1)), (1, 1)),  # conv_weight: 3 + 1 outputs by 2 taps,
     Geometry(2, 6, 22, 2, (21, 17), (1, 5), (1, 1), ((0, 0), (2, 2)), (1, 1)),  # several channels of a group, 3 + 2 taps
+    Geometry(3, 32, 32, 32, (5, 5), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),  # a channel in each lane
+    Geometry(2, 16, 16, 16, (3, 4, 5), (2, 3, 2), (1, 2, 1), ((1, 0), (1, 1), (0, 2)), (1, 1, 2)),
+    Geometry(5, 48, 48, 48, (13,), (4,), (3,), ((0, 2),), (2,)),
     Geometry(2, 22, 22, 22, (112, 110), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # so large that planes are called in ahead
     Geometry(1, 26, 26, 26, (181, 180), (3, 3), (2, 2), ((1, 1), (0, 1)), (1, 1)),
 ]
@@ -241,7 +244,7 @@ def test_large(g, dtype, algorithm):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("g", [*(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7], *NARROW[-3:]], ids=str)
+@pytest.mark.parametrize("g", [*(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7], *NARROW[-6:]], ids=str)
 def test_same_bits_for_any_number_of_threads(g, dtype, algorithm):
     arrays = data(g, dtype)
     before = threads.get_num_threads()
