@@ -36,7 +36,7 @@
     X(sgd, 0) X(momentum, 1) X(adam, 2) X(amsgrad, 3) X(rmsprop, 1) X(rmsprop_momentum, 2) X(rmsprop_centered, 2) \
     X(rmsprop_centered_momentum, 3) X(adagrad, 1)
 
-#define LNN_TRIPLE(X) X(where, 1) X(larger_gate, 1) X(muladd, 1)
+#define LNN_TRIPLE(X) X(where, 1) X(larger_gate, 1) X(muladd, 1) X(div_gate, 5) X(pow_gate, 42)
 #define LNN_COMPARE(X) X(eq, 1) X(ne, 1) X(lt, 1) X(le, 1) X(gt, 1) X(ge, 1)
 
 /* Loops see untyped pointers, so that both number types share one signature. A step is 0 (one value for

@@ -230,6 +230,35 @@ static void T(lnn_pow_loop)(const void *va, const void *vb, void *vy, ptrdiff_t 
     }
 }
 
+/* t·b·a^(b − 1), and 0 where b is 0: a constant has no slope even at a = 0. Powers go pow's own ways, a line at a time; the
+ * commonest have a loop of their own, and x^(−1/2) has none among those. */
+static inline real T(lnn_slope)(real t, real b, real power) { return b == 0 ? R(0) : t * (b * power); }
+static void T(lnn_pow_gate_loop)(const void *vt, const void *va, const void *vb, void *vy, ptrdiff_t n, int t_step, int a_step,
+                                 int b_step) {
+    real t_line[LNN_LINE], b_line[LNN_LINE], less[LNN_LINE], power[LNN_LINE], *y = (real *)vy;
+    const real *t = T(lnn_spread)(vt, t_step, t_line, n), *a = (const real *)va, *b = T(lnn_spread)(vb, b_step, b_line, n);
+    const real one = (n && !b_step && a_step && t_step) ? *b : R(0);
+    if (one == R(3)) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = t[i] * (one * (a[i] * a[i]));
+        return;
+    }
+    if (one == R(0.5)) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = t[i] * (one / T(lnn_half_power)(a[i]));
+        return;
+    }
+    if (one == R(-0.5)) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = t[i] * (one / M(fabs)(a[i]) / T(lnn_half_power)(a[i]));
+        return;
+    }
+    for (ptrdiff_t left = n; left > 0; left -= LNN_LINE, y += LNN_LINE) {
+        const ptrdiff_t size = left < LNN_LINE ? left : LNN_LINE;
+        for (ptrdiff_t i = 0; i < (b_step ? size : 1); i++) less[i] = b[i] - R(1);
+        T(lnn_pow_loop)(a, less, power, size, a_step, b_step, 0, 0);
+        LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) y[i] = T(lnn_slope)(t[i], b[i], power[i]);
+        t += t_step ? LNN_LINE : 0, a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0;
+    }
+}
+
 static void T(lnn_where_loop)(const void *vc, const void *va, const void *vb, void *vy, ptrdiff_t n, int c_step,
                               int a_step, int b_step) {
     const uint8_t *c = (const uint8_t *)vc;
@@ -254,25 +283,36 @@ static inline real T(lnn_larger_gate)(real t, real a, real b) {
     return a < b ? R(0) : taken;
 }
 
-/* of three arrays */
+/* all but the arithmetic of loops over three arrays, once for all of them: `part` is the arithmetic */
+typedef void (*T(lnn_part_of_3))(const real *a, const real *b, const real *c, void *y, ptrdiff_t n);
+static LNN_APART void T(lnn_triples)(T(lnn_part_of_3) part, const void *va, const void *vb, const void *vc, void *vy, ptrdiff_t n,
+                                     int a_step, int b_step, int c_step) {
+    real a_line[LNN_LINE], b_line[LNN_LINE], c_line[LNN_LINE], *y = (real *)vy;
+    const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n);
+    const real *c = T(lnn_spread)(vc, c_step, c_line, n);
+    for (; n > 0; n -= LNN_LINE, y += LNN_LINE) {
+        part(a, b, c, y, n < LNN_LINE ? n : LNN_LINE);
+        a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0, c += c_step ? LNN_LINE : 0;
+    }
+}
 #define TRIPLE_LOOP(name, ...) \
+    static void T(lnn_##name##_part)(const real *a, const real *b, const real *c, void *vy, ptrdiff_t n) { \
+        real *y = (real *)vy; \
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(a[i], b[i], c[i]); \
+    } \
     static void T(lnn_##name##_loop)(const void *va, const void *vb, const void *vc, void *vy, ptrdiff_t n, int a_step, int b_step, int c_step) { \
-        real a_line[LNN_LINE], b_line[LNN_LINE], c_line[LNN_LINE], *y = (real *)vy; \
         __VA_ARGS__ \
-        const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n); \
-        const real *c = T(lnn_spread)(vc, c_step, c_line, n); \
-        for (ptrdiff_t left = n; left > 0; left -= LNN_LINE, y += LNN_LINE) { \
-            const ptrdiff_t size = left < LNN_LINE ? left : LNN_LINE; \
-            LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) y[i] = T(lnn_##name)(a[i], b[i], c[i]); \
-            a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0, c += c_step ? LNN_LINE : 0; \
-        } \
+        T(lnn_triples)(T(lnn_##name##_part), va, vb, vc, vy, n, a_step, b_step, c_step); \
     }
 TRIPLE_LOOP(larger_gate, )
+static inline real T(lnn_div_gate)(real t, real y, real b) { return -(t * y) / b; } /* y = a / b, which falls as b grows */
+TRIPLE_LOOP(div_gate, )
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=off") /* two roundings: the bits of a product and a sum */
 static inline real T(lnn_muladd)(real a, real b, real c) { return a * b + c; }
 TRIPLE_LOOP(muladd, if (a_step && !b_step && !c_step && n) { /* a plane of one channel */
     const real *x = (const real *)va, scale = *(const real *)vb, shift = *(const real *)vc;
+    real *y = (real *)vy;
     LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i] * scale + shift;
     return;
 })

@@ -35,6 +35,13 @@ def _chosen(rng: Rng, dtype: DType) -> tuple[Array, ...]:
     return rng.random((2, 1, 4)) < 0.5, normal(rng, dtype, 3, 4), normal(rng, dtype, 2, 3, 1)
 
 
+def _powers(exponent: float) -> Make:
+    def make(rng: Rng, dtype: DType) -> tuple[Array, ...]:
+        return normal(rng, dtype, 3, 4), uniform(rng, dtype, 0.3, 2.0, 3, 4), np.array(exponent, dtype)
+
+    return make
+
+
 SHAPES = {
     "equal shapes": ((2, 3), (2, 3)), "scalar right": ((2, 3), ()), "scalar left": ((), (2, 3)),
     "broadcast": ((2, 1, 3), (4, 1)), "empty": ((0, 3), (3,)), "rank 5": ((1, 2, 1, 2, 2), (2, 1, 2, 1, 2)),
@@ -94,6 +101,15 @@ GATES = [
 
 GATES += [
     Case(label, "sqrt_gate", _between(0.3, 2.0, (3, 4), shape)) for label, shape in (("plain", (3, 4)), ("broadcast", (4,)))
+] + [
+    Case(label, name, _between(0.3, 2.0, *shapes)) for name in ("div_gate", "pow_gate")
+    for label, shapes in {
+        "plain": ((3, 4), (3, 4), (3, 4)), "broadcast": ((4,), (3, 1), (2, 3, 4)), "scalar right": ((3, 4), (3, 4), ()),
+        "one": ((), (), ()), "none": ((2, 0), (2, 0), (2, 0)),
+    }.items()
+] + [
+    Case(f"power {b:g}", "pow_gate", _powers(b), tags=frozenset() if b else KINK)  # at 0 the gate is shut
+    for b in (-1.0, -0.5, 0.0, 0.5, 2.0, 2.5, 3.0, 4.0)
 ]  # fmt: skip
 
 CHOICES = [

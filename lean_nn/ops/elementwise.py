@@ -25,6 +25,7 @@ from lean_nn.primitive import (
     Joint,
     Primitive,
     Ulps,
+    Within,
     check_float,
     check_same_float,
     meaning,
@@ -72,6 +73,16 @@ def binary(
     )  # fmt: skip
 
 
+def triple(name: str, accuracy: Any, **rules: Any) -> Primitive:
+    """A record for a gate of two places: what passes, then these."""
+
+    def abstract(t: Aval, a: Aval, b: Aval) -> Aval:
+        dtype = check_same_float(name, t, a, b)
+        return Aval(broadcast_shape(name, t.shape, a.shape, b.shape), dtype)
+
+    return primitive(name, abstract=abstract, spec=meaning(name), accuracy=accuracy, pointwise=(), step=step_of(name), **rules)
+
+
 def _stretched(t: Any, *others: Any) -> Any:
     """`t` broadcast to the shape it has together with `others`."""
     shape = np.broadcast_shapes(t.shape, *[other.shape for other in others])
@@ -111,7 +122,7 @@ mul: Primitive = binary(
 
 def _div_by(t: Any, y: Any, a: Any, b: Any) -> Any:
     """d(a/b)/db = −(a/b)/b: where the value is at hand, a dual's is, it need not be divided again."""
-    return neg(div(mul(div(a, b), t), b))
+    return div_gate(t, div(a, b), b)
 
 
 def _div_push(tangents: Tangents, y: Any, a: Any, b: Any) -> Any:
@@ -126,12 +137,16 @@ div: Primitive = binary(
     "div", Ulps(0.5), jvp=Joint(_div_push),
     vjp=(lambda g, y, a, b: sum_to(div(g, b), a.shape), lambda g, y, a, b: sum_to(_div_by(g, y, a, b), b.shape)),
 )  # fmt: skip
+div_gate: Primitive = triple(  # −t·y/b moves with b as y does: a further order is the gate once more
+    "div_gate", Ulps(1.5), linear=(0, 1), saves_output=True,
+    jvp=(None, None, lambda s, z, t, y, b: div_gate(s, z, b)),
+    vjp=(
+        lambda g, z, t, y, b: sum_to(div_gate(g, y, b), t.shape),
+        lambda g, z, t, y, b: sum_to(div_gate(t, g, b), y.shape),
+        lambda g, z, t, y, b: sum_to(div_gate(g, z, b), b.shape),
+    ),
+)  # fmt: skip
 neg: Primitive = unary("neg", lambda t, y, x: neg(t), Exact(), linear=(0,))
-
-
-def _pow_base(t: Any, y: Any, a: Any, b: Any) -> Any:
-    """b·a^(b−1), and 0 where b is 0: a constant has no slope even at a = 0."""
-    return where(equal(b, 0.0), 0.0, mul(t, mul(b, pow(a, sub(b, 1.0)))))
 
 
 def _pow_exponent(t: Any, y: Any, a: Any, b: Any) -> Any:
@@ -142,10 +157,43 @@ def _pow_exponent(t: Any, y: Any, a: Any, b: Any) -> Any:
 
 pow: Primitive = binary(
     "pow", Ulps(1.5),
-    jvp=(_pow_base, _pow_exponent),
+    jvp=(lambda t, y, a, b: pow_gate(t, a, b), _pow_exponent),
     vjp=(
-        lambda g, y, a, b: sum_to(_pow_base(g, y, a, b), a.shape),
+        lambda g, y, a, b: sum_to(pow_gate(g, a, b), a.shape),
         lambda g, y, a, b: sum_to(_pow_exponent(g, y, a, b), b.shape),
+    ),
+)  # fmt: skip
+
+
+
+def _pow_gate_base(t: Any, a: Any, b: Any) -> Any:
+    """b·(b−1)·a^(b−2); where b is 0 the gate is shut."""
+    return where(equal(b, 0.0), 0.0, mul(b, pow_gate(t, a, sub(b, 1.0))))
+
+
+def _pow_gate_exponent(t: Any, a: Any, b: Any) -> Any:
+    """a^(b−1) + b·a^(b−1)·log a; where b is 0 the gate is shut."""
+    less = sub(b, 1.0)
+    return where(equal(b, 0.0), 0.0, add(mul(t, pow(a, less)), mul(b, _pow_exponent(t, None, a, less))))
+
+
+def _pow_gate_bound(u: float, t: Any, a: Any, b: Any) -> Any:
+    """(6 + |(b − 1)·log a|)·u·|y|: b − 1 is rounded too."""
+    slope = np.where(b == 0, 0, t * b * np.power(a, b - 1))
+    return (6 + np.abs((b - 1) * np.log(np.abs(a)))) * u * np.abs(slope)
+
+
+pow_gate: Primitive = triple(  # the slope of a^b in a: t·b·a^(b−1), and 0 where b is 0: a constant has none even at a = 0
+    "pow_gate", Within(_pow_gate_bound), linear=(0,),
+    jvp=(
+        None,
+        lambda s, y, t, a, b: _pow_gate_base(mul(s, t), a, b),
+        lambda s, y, t, a, b: _pow_gate_exponent(mul(s, t), a, b),
+    ),
+    vjp=(
+        lambda g, y, t, a, b: sum_to(pow_gate(g, a, b), t.shape),
+        lambda g, y, t, a, b: sum_to(_pow_gate_base(mul(g, t), a, b), a.shape),
+        lambda g, y, t, a, b: sum_to(_pow_gate_exponent(mul(g, t), a, b), b.shape),
     ),
 )  # fmt: skip
 
@@ -226,15 +274,9 @@ abs: Primitive = unary("abs", lambda t, y, x: sign_gate(t, x), Exact())
 sign: Primitive = unary("sign", NONDIFF, Exact())
 
 
-def _larger_abstract(t: Aval, a: Aval, b: Aval) -> Aval:
-    dtype = check_same_float("larger_gate", t, a, b)
-    return Aval(broadcast_shape("larger_gate", t.shape, a.shape, b.shape), dtype)
-
-
-larger_gate: Primitive = primitive(
-    "larger_gate", abstract=_larger_abstract, spec=meaning("larger_gate"), linear=(0,), jvp=(None, NONDIFF, NONDIFF),
+larger_gate: Primitive = triple(
+    "larger_gate", Exact(), linear=(0,), jvp=(None, NONDIFF, NONDIFF),
     vjp=(lambda g, y, t, a, b: sum_to(larger_gate(g, a, b), t.shape), NONDIFF, NONDIFF),
-    accuracy=Exact(), pointwise=(), step=step_of("larger_gate"),
 )  # fmt: skip
 
 

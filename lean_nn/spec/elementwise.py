@@ -189,6 +189,16 @@ def larger_gate(g: ArrayLike, a: ArrayLike, b: ArrayLike) -> Array:
     return elementwise("larger_gate", f, g, a, b)
 
 
+def div_gate(g: ArrayLike, y: ArrayLike, b: ArrayLike) -> Array:
+    """``−g · y / b``; the three broadcast."""
+    return elementwise("div_gate", lambda h, v, w: scalar.div(-(h * v), w), g, y, b)
+
+
+def pow_gate(g: ArrayLike, a: ArrayLike, b: ArrayLike) -> Array:
+    """``g · b · a ** (b − 1)``, 0 where b is 0; the three broadcast."""
+    return elementwise("pow_gate", lambda h, v, w: 0 if w == 0 else h * (w * _pow(v, w - 1)), g, a, b)
+
+
 def leaky_gate(g: ArrayLike, x: ArrayLike, *, slope: float) -> Array:
     """``g`` where ``x > 0``, else ``slope · g``."""
     return elementwise("leaky_gate", lambda h, v: h if v > 0 else h * scalar.like(h, slope), g, x)

@@ -107,7 +107,7 @@ def test_every_kernel_is_tested():
     assert set(elementwise.unary) == set(UNARY)
     assert set(elementwise.binary) == set(BINARY)
     assert set(elementwise.compare) == set(COMPARE)
-    assert set(elementwise.triple) == {"where", "larger_gate", "muladd"}
+    assert set(elementwise.triple) == {"where", "larger_gate", "muladd", "div_gate", "pow_gate"}
 
 
 def stepped(name, arrays, out, *params):
@@ -185,6 +185,9 @@ def test_where_and_compare_broadcast(shapes, dtype):
     np.testing.assert_array_equal(out, np.where(a < b, 0, np.where(a == b, t / 2, t)))
     stepped("muladd", (t, a, b), out)
     np.testing.assert_array_equal(out, t * a + b)
+    stepped("div_gate", (t, a, b), out)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out, -(t * a) / b)
     pair = np.broadcast_shapes(first, second)
     flags = np.empty(pair, bool)
     for name, define in COMPARE.items():
@@ -203,6 +206,21 @@ def test_pow_by_one_exponent(exponent, dtype):
     assert_within(out, want, 1.5)
     zeros = out == 0
     np.testing.assert_array_equal(np.signbit(out[zeros]), np.signbit(want[zeros]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("exponent", [-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0])
+def test_the_slope_of_a_power_by_one_exponent(exponent, dtype):
+    """The same whether the exponent is one number or an array of it; 0 where it is 0."""
+    x = np.array([*SPECIAL, 1.7, -2.3, *np.random.default_rng(0).uniform(0, 9, 1000)], dtype)
+    t = values(x.shape, dtype, 3)
+    t[t == 0] = 1
+    with np.errstate(all="ignore"):
+        want = t * (exponent * np.power(x.astype(np.longdouble), exponent - 1)) if exponent else np.zeros_like(x)
+    for b in (np.array(exponent, dtype), np.full_like(x, exponent)):
+        out = np.empty_like(x)
+        stepped("pow_gate", (t, x, b), out)
+        assert_within(out, want, 3)
 
 
 @pytest.mark.parametrize("shape, other", [

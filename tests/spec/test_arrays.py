@@ -111,6 +111,8 @@ def test_gates_by_value():
     assert spec.sqrt_gate([5, 5], [2.0, -0.5]).tolist() == [1.25, -5]
     assert spec.sign_gate([5, 5, 5], [-2, 0, 3]).tolist() == [-5, 0, 5]
     assert spec.larger_gate([4, 4, 4, 4], [1, 2, 3, NAN], [2, 2, 2, 2]).tolist() == [0, 2, 4, 4]
+    assert spec.div_gate([4, 4], [3, Q(1, 2)], [2, -1]).tolist() == [-6, 2]
+    assert spec.pow_gate([5, 5, 5, 5], [2, 2, 0, Q(1, 2)], [3, 1, 0, -1]).tolist() == [60, 5, 0, -20]
     assert spec.tanh_gate([2], [Q(1, 2)]).tolist() == [Q(3, 2)]
     assert spec.sigmoid_gate([2], [Q(1, 4)]).tolist() == [Q(3, 8)]
 

@@ -120,6 +120,8 @@ PAIRS: dict[str, Formula] = {
     "relu_gate": lambda a, x: cp.where(x <= 0, x.dtype.type(0), a),
     "sign_gate": lambda a, x: a * _sign(x),
     "larger_gate": lambda t, a, b: cp.where(a < b, t.dtype.type(0), cp.where(a == b, t * t.dtype.type(0.5), t)),
+    "div_gate": lambda t, y, b: -(t * y) / b,
+    "pow_gate": lambda t, a, b: cp.where(b == 0, t.dtype.type(0), t * (b * cp.power(a, b - b.dtype.type(1)))),
     "leaky_gate": lambda a, x, *, slope: cp.where(x > 0, a, a * x.dtype.type(slope)),
     "elu_gate": lambda a, x, *, alpha: cp.where(x > 0, a, a * (cp.exp(x) * x.dtype.type(alpha))),
     "clip_gate": lambda a, x, *, low, high: _between(a, x, (x >= x.dtype.type(low)) & (x <= x.dtype.type(high))),
