@@ -42,9 +42,8 @@ def _fresh(op: str, value: Any) -> Any:
     return F.alias(box)
 
 
-def _tensors(op: str, y: Any) -> list[Any]:
+def _tensors(op: str, found: list[Any]) -> list[Any]:
     """The leaves of a function's result, which must be Tensors."""
-    found = tree.leaves(y)
     for leaf in found:
         if not isinstance(leaf, engine.Box):
             raise TypeError(f"{op}: the function must return Tensors; got {type(leaf).__name__}; return what was computed")
@@ -72,15 +71,17 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     (tensor(9.), tensor(6.))
     """
     primals, tangents = tuple(primals), tuple(tangents)
-    _check_form("jvp", "tangents", tangents, primals)
+    (given, build), (moves, like) = tree.parts(primals), tree.parts(tangents)
+    if build is not like or len(given) != len(moves):  # else both are flat
+        _check_form("jvp", "tangents", tangents, primals)
     with Trace() as trace:
-        boxes = [_fresh("jvp", p) for p in tree.leaves(primals)]
-        for box, t in zip(boxes, tree.leaves(tangents), strict=True):
+        boxes = [_fresh("jvp", p) for p in given]
+        for box, t in zip(boxes, moves, strict=True):
             engine.carry(box, trace, matching("jvp", box, t))
-        y = f(*tree.rebuild(primals, boxes))
-        outs = _tensors("jvp", y)
-        dots = [(out.tangents or {}).get(trace) for out in outs]
-    return y, tree.rebuild(y, [zeros_like(o) if d is None else d for o, d in zip(outs, dots, strict=True)])
+        y = f(*build(boxes))
+        outs, like = tree.parts(y)
+        dots = [(out.tangents or {}).get(trace) for out in _tensors("jvp", outs)]
+    return y, like([zeros_like(o) if d is None else d for o, d in zip(outs, dots, strict=True)])
 
 
 def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
@@ -88,7 +89,7 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     boxes = [_fresh("linearize", p) for p in tree.leaves(primals)]
     with Tape() as tape:
         y = f(*tree.rebuild(primals, boxes))
-        outs = [F.alias(out) for out in _tensors("linearize", y)]
+        outs = [F.alias(out) for out in _tensors("linearize", tree.leaves(y))]
 
     def push(*tangents: Any) -> Any:
         _check_form("linearize", "tangents", tangents, primals)
@@ -119,7 +120,7 @@ def _record(op: str, f: Function, primals: tuple[Any, ...]) -> tuple[Any, Functi
         for box in boxes:
             engine.watch(box, box.mask | bit)
         y = f(*tree.rebuild(primals, boxes))
-        outs = _tensors(op, y)
+        outs = _tensors(op, tree.leaves(y))
 
     def pull(cotangents: Sequence[Any], keep: bool) -> Any:
         roots = [(out, matching(op, out, g)) for out, g in zip(outs, cotangents, strict=True)]
@@ -231,7 +232,7 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
 
     def wrapped(*args: Any) -> Any:
         y, pull = vjp(_in_one(f, args, argnums % len(args)), args[argnums])
-        _tensors("jacrev", (y,))
+        _tensors("jacrev", tree.leaves(y))
         rows = [pull(unit)[0] for unit in _basis(y)]
         x = as_tensor(args[argnums])
         return _stacked(rows, y.data.shape, x.data.shape, x)
@@ -244,7 +245,7 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
 
     def wrapped(*args: Any) -> Any:
         y, push = linearize(_in_one(f, args, argnums % len(args)), args[argnums])
-        _tensors("jacfwd", (y,))
+        _tensors("jacfwd", tree.leaves(y))
         x = as_tensor(args[argnums])
         columns = _stacked([push(unit) for unit in _basis(x)], (x.data.size,), (y.data.size,), y)
         return F.reshape(F.transpose(columns), (*y.data.shape, *x.data.shape))

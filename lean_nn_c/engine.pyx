@@ -210,9 +210,9 @@ def close_level(int level):
     if level != lnn_depth:
         raise GraphError(f"tape: levels close innermost first, on the thread that opened them; got level {level} "
                          f"while {lnn_depth} is innermost; use `with`")
-    lnn_all &= ~(<uint64_t>1 << level)
-    if hasattr(opened, "tapes"):
-        opened.tapes.pop(level, None)
+    if lnn_all >> level & 1:
+        lnn_all ^= <uint64_t>1 << level
+        del opened.tapes[level]
     lnn_depth -= 1
     refresh()
 
