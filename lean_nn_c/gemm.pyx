@@ -343,8 +343,9 @@ cdef void end_rows(const Product* p, real* c, int64_t m0, int64_t m1, int64_t fi
     cdef lnn_tail bias
     cdef real* row
     cdef int64_t m, i
+    cdef bint whole = p.column_bias == NULL and stop - first == p.n     # then rows are one line: short ones cost their calls
     bias.adds, bias.act, bias.slope = True, LNN_PLAIN, 0
-    for m in range(m0, m1):
+    for m in range(m0, min(m1, m0 + 1) if whole else m1):
         row = c + m * p.n + first
         for i in range(stop - first if p.column_bias != NULL and p.turned else 0):     # one value for all, and rare
             bias.other = <size_t>p.column_bias - <size_t>(row + i)
@@ -352,7 +353,7 @@ cdef void end_rows(const Product* p, real* c, int64_t m0, int64_t m1, int64_t fi
         if p.column_bias != NULL and not p.turned:
             bias.other = <size_t>(<const real*>p.column_bias + first) - <size_t>row
             finish(&bias, row, stop - first)
-        finish(p.tail, row, stop - first)
+        finish(p.tail, row, (m1 - m0) * p.n if whole else stop - first)
 
 
 cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,
