@@ -140,6 +140,25 @@ static LNN_APART const real *T(lnn_spread)(const void *x, int step, real *line, 
             LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) y[i] = T(lnn_##name)(a[i], b[i], p, q); \
         } \
     }
+/* of other operators the arithmetic alone is code of their own */
+typedef void (*T(lnn_part_of_2))(const real *a, const real *b, real *y, ptrdiff_t n, double p0, double p1);
+static LNN_APART void T(lnn_pairs)(T(lnn_part_of_2) part, const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, int b_step,
+                                   double p0, double p1) {
+    real a_line[LNN_LINE], b_line[LNN_LINE];
+    const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n);
+    const ptrdiff_t most = a_step && b_step ? n : LNN_LINE;
+    for (real *y = (real *)vy; n > 0; n -= most, y += most, a += a_step ? most : 0, b += b_step ? most : 0)
+        part(a, b, y, n < most ? n : most, p0, p1);
+}
+#define BINARY_LOOP(name, cost) \
+    static void T(lnn_##name##_part)(const real *a, const real *b, real *y, ptrdiff_t n, double p0, double p1) { \
+        const real p = (real)p0, q = (real)p1; \
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(a[i], b[i], p, q); \
+    } \
+    static void T(lnn_##name##_loop)(const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, \
+                                     int b_step, double p0, double p1) { \
+        T(lnn_pairs)(T(lnn_##name##_part), va, vb, vy, n, a_step, b_step, p0, p1); \
+    }
 /* sums and products with one number are common enough for a loop of their own */
 #define NUMBER_LOOP(name) \
     if (a_step && !b_step && n) { \
@@ -188,10 +207,9 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
     }
 #else
 #define UNARY_TURNS(name, cost) UNARY_LOOP(name, cost)
-#define BINARY_TURNS(name, cost) PAIR_LOOP(name, real, )
+#define BINARY_TURNS(name, cost) BINARY_LOOP(name, cost)
 #endif
 #define COMMON_LOOP(name, cost) PAIR_LOOP(name, real, NUMBER_LOOP(name))
-#define BINARY_LOOP(name, cost) PAIR_LOOP(name, real, )
 #define COMPARE_LOOP(name, cost) PAIR_LOOP(name, uint8_t, )
 
 LNN_UNARY_LIGHT(UNARY_LOOP)
@@ -283,8 +301,8 @@ static inline real T(lnn_larger_gate)(real t, real a, real b) {
     return a < b ? R(0) : taken;
 }
 
-/* all but the arithmetic of loops over three arrays, once for all of them: `part` is the arithmetic */
-typedef void (*T(lnn_part_of_3))(const real *a, const real *b, const real *c, void *y, ptrdiff_t n);
+/* and so of those of three arrays */
+typedef void (*T(lnn_part_of_3))(const real *a, const real *b, const real *c, real *y, ptrdiff_t n);
 static LNN_APART void T(lnn_triples)(T(lnn_part_of_3) part, const void *va, const void *vb, const void *vc, void *vy, ptrdiff_t n,
                                      int a_step, int b_step, int c_step) {
     real a_line[LNN_LINE], b_line[LNN_LINE], c_line[LNN_LINE], *y = (real *)vy;
@@ -296,8 +314,7 @@ static LNN_APART void T(lnn_triples)(T(lnn_part_of_3) part, const void *va, cons
     }
 }
 #define TRIPLE_LOOP(name, ...) \
-    static void T(lnn_##name##_part)(const real *a, const real *b, const real *c, void *vy, ptrdiff_t n) { \
-        real *y = (real *)vy; \
+    static void T(lnn_##name##_part)(const real *a, const real *b, const real *c, real *y, ptrdiff_t n) { \
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(a[i], b[i], c[i]); \
     } \
     static void T(lnn_##name##_loop)(const void *va, const void *vb, const void *vc, void *vy, ptrdiff_t n, int a_step, int b_step, int c_step) { \
