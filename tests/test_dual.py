@@ -85,6 +85,7 @@ FUNCTIONS = {
     "x·x + 3x": (lambda x: x * x + 3.0 * x, ["mul", "add"]), "x/|x|": (lambda x: x / x.abs(), ["div", "abs"]),
     "maximum": (lambda x: F.maximum(x, x * 0.5), ["maximum", "mul"]), "avg_pool2d": (lambda x: F.avg_pool2d(x, 2), ["avg_pool"]),
     "minimum": (lambda x: F.minimum(x, 0.5), ["minimum"]), "−x": (lambda x: -x, ["neg"]),
+    "cube": (lambda x: x**3, ["pow"]), "1/(1 + x²)": (lambda x: 1.0 / (1.0 + x * x), ["div"]),
     "square": (lambda x: x**2, ["square"]), "concat": (lambda x: F.concat((x, x * x), 1), ["concat"]),
     "gelu, tanh": (lambda x: F.gelu(x, "tanh"), ["gelu_tanh"]), "logsumexp": (lambda x: F.logsumexp(x, 1), ["logsumexp"]),
     "logsumexp of rows": (lambda x: F.logsumexp(x, 3), ["logsumexp"]),

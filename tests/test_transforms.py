@@ -41,6 +41,17 @@ def test_every_nesting_of_three_modes(modes: tuple[str, ...]) -> None:
     assert f(ln.tensor(np.array(x))).item() == pytest.approx(expected, rel=1e-14)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("x", [0.0, 2.0, -2.0])
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0, 3.0, 4.0])
+def test_powers_have_slopes_of_every_order_at_zero_too(power: float, x: float, mode: str) -> None:
+    f: Callable[..., Any] = lambda x: F.pow(x, power)  # noqa: E731
+    factor = 1.0
+    for order in range(6):
+        assert f(ln.tensor(np.array(x))).item() == (factor * x ** (power - order) if factor else 0.0)
+        f, factor = MODES[mode](f), factor * (power - order)
+
+
 @pytest.mark.parametrize("inner", MODES)
 @pytest.mark.parametrize("outer", MODES)
 def test_perturbations_are_not_confused(outer: str, inner: str) -> None:
