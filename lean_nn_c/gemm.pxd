@@ -76,12 +76,25 @@ cdef inline int64_t panels_size(int64_t m, int64_t k) noexcept nogil:
     return whole_lines((m + LNN_ROWS - 1) // LNN_ROWS * LNN_ROWS * k)
 
 
+cdef inline int64_t whole_vectors(int64_t columns, int per_vector) noexcept nogil:
+    return (columns + per_vector - 1) // per_vector * per_vector
+
+
+cdef inline void row_offsets(int64_t* off, int64_t count, int64_t step) noexcept nogil:
+    cdef int64_t i
+    for i in range(count):
+        off[i] = i * step
+
+
 cdef void set_blocks(Product* p, real unused) noexcept nogil
 cdef int multiply(Product* p, const real* a, const real* b, const real* bias, real* c) noexcept nogil
 cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t k, int64_t terms,
                     real* out) noexcept nogil
 cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* strip, const real* bias, bint add,
                         real* c, int64_t ldc, int64_t columns, const Ahead* ahead) noexcept nogil
+cdef void rows_product(const Panels* p, int64_t k, const real* a, int64_t row, const int64_t* aoff, const real* b,
+                       const int64_t* boff, const real* start, bint add, real* c, int64_t ldc,
+                       int64_t columns) noexcept nogil
 cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,
                       int threads) noexcept nogil
 cdef int read_tail(lnn_tail* tail, bint other, str act, double slope) except -1

@@ -82,10 +82,6 @@ cdef void strip(const real* b, int64_t row, int64_t col, int64_t k, int64_t colu
             memset(out + i * width + columns, 0, (width - columns) * sizeof(real))
 
 
-cdef int64_t whole_vectors(int64_t columns, int per_vector) noexcept nogil:
-    return (columns + per_vector - 1) // per_vector * per_vector
-
-
 cdef void strips(const Product* p, const real* b, int64_t k, int64_t first, int64_t count, real* out) noexcept nogil:
     """Strips first .. first+count of k rows of op(b), one after the other."""
     cdef int64_t t, columns, whole = min(count, p.n // p.width - first) if p.b_col == 1 else 0
@@ -262,27 +258,42 @@ cdef bint is_dots(const Product* p) noexcept nogil:
     return p.a_col == 1 and (p.n < THIN or (p.b_row == 1 and p.b_col != 1 and p.m < THIN))
 
 
-# --- few rows: b where it lies ---
+# --- rows of a where they lie; few rows: b as well ---
+
+
+cdef void rows_product(const Panels* p, int64_t k, const real* a, int64_t row, const int64_t* aoff, const real* b,
+                       const int64_t* boff, const real* start, bint add, real* c, int64_t ldc,
+                       int64_t columns) noexcept nogil:
+    """c[m, j] = (add ? itself : start[m] or 0) + sum_k a[m*row + aoff[k]] * b[boff[k] + j]; b has whole vectors."""
+    cdef const real* rows[LNN_ROWS]
+    cdef real part[LNN_ROWS * MAX_TILE]
+    cdef int64_t i, first, whole = whole_vectors(columns, lanes(c))
+    cdef int mr, m
+    for i in range(p.count):
+        first, mr = first_row(p, i), rows_in(p, i)
+        for m in range(mr):
+            rows[m] = a + (first + m) * row
+        if whole == columns:
+            tile(mr, <int>(whole // lanes(c)), k, rows, aoff, b, boff, start + first if start != NULL else NULL, add,
+                 c + first * ldc, ldc)
+        else:
+            tile(mr, <int>(whole // lanes(c)), k, rows, aoff, b, boff, start + first if start != NULL else NULL, False,
+                 &part[0], MAX_TILE)
+            take(<const real*>&part[0], mr, columns, add, c + first * ldc, ldc)
 
 
 cdef void few_rows(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t first,
                    int64_t stop, real* scratch) noexcept nogil:
     """All rows (one panel) of tiles first..stop of one product, SHORT_BLOCK rows of b side by side."""
-    cdef const real* rows[LNN_ROWS]
-    cdef real part_of[LNN_ROWS * MAX_TILE]
     cdef int64_t aoff[SHORT_BLOCK]
     cdef int64_t boff[SHORT_BLOCK]
-    cdef int64_t part, k, terms, t, i, columns, whole
+    cdef int64_t part, k, terms, t, columns, whole
+    cdef Panels panels = panels_of(p.m)
     cdef const real* columns_of
-    cdef const real* start
-    for i in range(SHORT_BLOCK):
-        aoff[i] = i * p.a_col
+    row_offsets(&aoff[0], SHORT_BLOCK, p.a_col)
     for part in range((p.k + SHORT_BLOCK - 1) // SHORT_BLOCK):
         k = part * SHORT_BLOCK
         terms = min(<int64_t>SHORT_BLOCK, p.k - k)
-        start = bias if part == 0 else NULL
-        for i in range(p.m):
-            rows[i] = a + i * p.a_row + k * p.a_col
         for t in range(first, stop):
             columns = min(p.width, p.n - t * p.width)
             whole = whole_vectors(columns, lanes(b))
@@ -293,19 +304,8 @@ cdef void few_rows(const Product* p, const real* a, const real* b, const real* b
                 strip(columns_of, p.b_row, p.b_col, terms, columns, whole, scratch)
                 columns_of = scratch
                 row_offsets(&boff[0], terms, whole)
-            if whole == columns:
-                tile(<int>p.m, <int>(whole // lanes(b)), terms, rows, aoff, columns_of, boff, start, part > 0,
-                     c + t * p.width, p.n)
-            else:
-                tile(<int>p.m, <int>(whole // lanes(b)), terms, rows, aoff, columns_of, boff, start, False,
-                     &part_of[0], MAX_TILE)
-                take(<const real*>&part_of[0], <int>p.m, columns, part > 0, c + t * p.width, p.n)
-
-
-cdef void row_offsets(int64_t* off, int64_t count, int64_t step) noexcept nogil:
-    cdef int64_t i
-    for i in range(count):
-        off[i] = i * step
+            rows_product(&panels, terms, a + k * p.a_col, p.a_row, &aoff[0], columns_of, &boff[0],
+                         bias if part == 0 else NULL, part > 0, c + t * p.width, p.n, columns)
 
 
 # --- who computes what ---
