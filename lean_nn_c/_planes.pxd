@@ -13,6 +13,7 @@ the taps of residue r: one stride-1 product per residue, over one zero-padded pl
 When stride is 1 and nothing is padded, the image is its own plane and nothing is copied. Else planes are filled row by
 row; where rows are short, a list of the cells that are not padding, made once for all channels, says more quickly what
 goes where (3 x 3 stride 3 on 14 x 14: 2.2 times as fast a convolution; 5 x 5 x 5 stride 3 on 16 x 16 x 16: 1.2 times).
+Every second cell of a row is picked in registers (1 x 1 stride 2 of 16 channels, 32 x 32: conv_weight 1.46 times as fast).
 """
 
 from libc.stdint cimport int64_t, uint16_t
@@ -31,7 +32,7 @@ cdef enum:
 
 cdef struct Cells:              # that are not padding: cell to[i] of a channel's planes is cell source[i] of the channel,
     int64_t count
-    int64_t run                 # as are so many after it
+    int64_t run                 # as are, of every step-th cell, so many from there on
     uint16_t to[LISTED]
     uint16_t source[LISTED]
 
@@ -122,6 +123,7 @@ cdef inline double planes_of_output(Planes* p, const Geometry* g, int itemsize) 
 cdef inline void fill_row(const real* src, int64_t step, int64_t low, int64_t high, int64_t q,
                           real* dst) noexcept nogil:
     """dst[i] = src[step*i] for low <= i < high, else 0."""
+    cdef uint16_t here = 0
     cdef int64_t i
     for i in range(low):
         dst[i] = 0
@@ -130,9 +132,8 @@ cdef inline void fill_row(const real* src, int64_t step, int64_t low, int64_t hi
     elif step == 1:                 # short rows: a call would cost more than the copy
         for i in range(low, high):
             dst[i] = src[i]
-    elif step == 2:                 # a constant step lets the compiler use vectors
-        for i in range(low, high):
-            dst[i] = src[2 * i]
+    elif step == 2:
+        runs(src + 2 * low, &here, &here, 1, high - low, 2, dst + low)
     else:
         for i in range(low, high):
             dst[i] = src[step * i]
@@ -176,9 +177,28 @@ cdef inline void fill_phase(const Planes* p, const int64_t* phase, const real* s
             outside += not 0 <= at[i] < p.size[i]
 
 
+cdef inline int64_t run_at(const Planes* p, const double* numbers, int64_t first) noexcept nogil:
+    """Cells from one of the planes' on, in its row, that are not padding; of rows with steps above two, at most one."""
+    cdef int last = p.rank - 1
+    cdef int64_t length = 0, most = p.q[last] - first % p.q[last] if p.step[last] <= 2 else 1
+    while length < most and numbers[first + length] != 0:
+        length += 1
+    return length
+
+
+cdef inline int64_t shortest_run(const Planes* p, const double* numbers) noexcept nogil:
+    cdef int64_t i = 0, length, least = p.q[p.rank - 1]
+    while i < p.channel:
+        length = run_at(p, numbers, i)
+        if length:
+            least = min(least, length)
+        i += max(length, <int64_t>1)
+    return least
+
+
 cdef inline void list_cells(Planes* p, Cells* c, int64_t channels) noexcept nogil:
     """Make the list where it pays: it is what the rows make of a channel that counts its cells."""
-    cdef int64_t i, count = 1
+    cdef int64_t i, count = 1, length, k
     cdef double number = 0
     cdef double* numbers
     cdef int last = p.rank - 1
@@ -193,16 +213,15 @@ cdef inline void list_cells(Planes* p, Cells* c, int64_t channels) noexcept nogi
         number += 1
         numbers[i] = number
     fill_rows(p, <const double*>numbers, numbers + count)
-    c.count, c.run, i = 0, 1, 0
+    c.run = shortest_run(p, <const double*>numbers + count)
+    c.count = i = 0
     while i < p.channel:
-        if numbers[count + i] == 0:
-            i += 1
-            continue
-        c.to[c.count], c.source[c.count] = <uint16_t>i, <uint16_t>(numbers[count + i] - 1)
-        while c.count == 0 and p.step[last] == 1 and (i + c.run) % p.q[last] and numbers[count + i + c.run] != 0:
-            c.run += 1          # without strides a row's cells are neighbours, and all rows are alike
-        c.count += 1
-        i += c.run
+        length = run_at(p, <const double*>numbers + count, i)
+        for k in range((length + c.run - 1) // c.run):
+            c.to[c.count] = <uint16_t>(i + min(k * c.run, length - c.run))      # a longer run's last piece overlaps
+            c.source[c.count] = <uint16_t>(numbers[count + c.to[c.count]] - 1)
+            c.count += 1
+        i += max(length, <int64_t>1)
     p.cells = c
     free(numbers)
 
@@ -216,7 +235,7 @@ cdef inline void fill_channel(const Planes* p, const real* src, real* dst) noexc
             for i in range(p.cells.count):
                 dst[p.cells.to[i]] = src[p.cells.source[i]]
         else:
-            runs(src, p.cells.source, p.cells.to, p.cells.count, p.cells.run, dst)
+            runs(src, p.cells.source, p.cells.to, p.cells.count, p.cells.run, <int>p.step[p.rank - 1], dst)
     else:
         fill_rows(p, src, dst)
 

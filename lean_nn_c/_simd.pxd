@@ -47,9 +47,9 @@ cdef extern from "simd.h" nogil:
     void lnn_columns_f64(const double* src, const int64_t* off, int nv, const int64_t* run, const int64_t* length,
                          Py_ssize_t runs, double* dst) noexcept
     void lnn_runs_f32(const float* src, const uint16_t* source, const uint16_t* to, Py_ssize_t n, Py_ssize_t run,
-                      float* dst) noexcept
+                      int step, float* dst) noexcept
     void lnn_runs_f64(const double* src, const uint16_t* source, const uint16_t* to, Py_ssize_t n, Py_ssize_t run,
-                      double* dst) noexcept
+                      int step, double* dst) noexcept
     void lnn_piece_f32(const float* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
                        float* dst) noexcept
     void lnn_piece_f64(const double* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
@@ -128,13 +128,13 @@ cdef inline void lines(const real* src, int64_t step, int rows, int64_t kn, real
         lnn_lines_f64(src, step, rows, kn, dst)
 
 
-cdef inline void runs(const real* src, const uint16_t* source, const uint16_t* to, int64_t n, int64_t run,
+cdef inline void runs(const real* src, const uint16_t* source, const uint16_t* to, int64_t n, int64_t run, int step,
                       real* dst) noexcept nogil:
-    """dst[to[i] + j] = src[source[i] + j], runs of so many."""
+    """dst[to[i] + j] = src[source[i] + step*j], runs of so many; step is 1 or 2."""
     if real is float:
-        lnn_runs_f32(src, source, to, n, run, dst)
+        lnn_runs_f32(src, source, to, n, run, step, dst)
     else:
-        lnn_runs_f64(src, source, to, n, run, dst)
+        lnn_runs_f64(src, source, to, n, run, step, dst)
 
 
 cdef inline void gather(const real* src, int64_t row, int rows, const int64_t* off, int64_t kn,

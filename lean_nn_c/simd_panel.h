@@ -139,14 +139,30 @@ static __attribute__((noinline)) void LNN_NAME(lnn_columns)(const T *src, const 
     }
 }
 
-/* dst[to[i] + j] = src[from[i] + j] for i < n, j < run; four at a time, the last ones again. */
+/* dst[j] = src[2*j] for j < n: 16 bytes at a time, the last of them again. Nothing beyond the last cell is read. */
+LNN_INLINE void LNN_NAME(lnn_seconds)(const T *src, ptrdiff_t n, T *dst)
+{
+    if (n < BLOCK) {
+        for (ptrdiff_t j = 0; j < n; j++) dst[j] = src[2 * j];
+        return;
+    }
+    for (ptrdiff_t j = 0; j < n; j += BLOCK) {
+        if (j > n - BLOCK) j = n - BLOCK;
+        const PART a = *(const PART *)(src + 2 * j), b = *(const PART *)(src + 2 * j + BLOCK - 1);
+        *(PART *)(dst + j) = SECONDS(a, b);
+    }
+}
+
+/* dst[to[i] + j] = src[from[i] + step*j] for i < n, j < run, where step is 1 or 2; four at a time, the last ones again. */
 static __attribute__((noinline)) void LNN_NAME(lnn_runs)(const T *src, const uint16_t *from, const uint16_t *to, ptrdiff_t n,
-                                                         ptrdiff_t run, T *dst)
+                                                         ptrdiff_t run, int step, T *dst)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
         T *d = dst + to[i];
         const T *s = src + from[i];
-        if (run >= 4) {
+        if (step == 2)
+            LNN_NAME(lnn_seconds)(s, run, d);
+        else if (run >= 4) {
             for (ptrdiff_t j = 0; j < run - 4; j += 4) memcpy(d + j, s + j, 4 * sizeof(T));
             memcpy(d + run - 4, s + run - 4, 4 * sizeof(T));
         } else
@@ -194,6 +210,7 @@ static __attribute__((noinline)) void LNN_NAME(lnn_piece)(const T *src, const in
 #undef VU
 #undef INTS
 #undef PART
+#undef SECONDS
 #undef BLOCK
 #undef LOW
 #undef HIGH

@@ -75,6 +75,13 @@ typedef T LNN_NAME(lnn_block) __attribute__((vector_size(16), aligned(sizeof(T))
 #define INTS LNN_NAME(lnn_ints)
 #define PART LNN_NAME(lnn_block)
 #define BLOCK (16 / LNN_SIZE)
+typedef LNN_INT LNN_NAME(lnn_block_ints) __attribute__((vector_size(16)));
+/* Every second cell of two blocks, the second of which begins one cell early. */
+#if LNN_SIZE == 4
+#define SECONDS(a, b) LNN_MIX(a, b, LNN_NAME(lnn_block_ints), 0, 2, 5, 7)
+#else
+#define SECONDS(a, b) LNN_MIX(a, b, LNN_NAME(lnn_block_ints), 0, 3)
+#endif
 #if LNN_BYTES / LNN_SIZE == 2
 #define LOW(a, b) LNN_MIX(a, b, INTS, 0, 2)
 #define HIGH(a, b) LNN_MIX(a, b, INTS, 1, 3)
