@@ -148,7 +148,6 @@ cdef inline void pack_phases(const Geometry* g, const Phases* f, const Taps* t, 
     """The weight's rows of `channels` channels, one block of terms, as panels: set by set, run by run, place by place; of a few
     terms at a time, and of a panel's rows, which are neighbours, all sets."""
     cdef int64_t summed = k.terms // f.places, first = 0, set, panel, v, length
-    cdef int mr
     cdef Panels p = panels_of(channels * f.residues // f.sets)
     cdef Run run
     cdef real* to
@@ -156,31 +155,42 @@ cdef inline void pack_phases(const Geometry* g, const Phases* f, const Taps* t, 
     while first < summed:
         length = min(<int64_t>ABREAST, summed - first)
         for panel in range(p.count):
-            mr, to = rows_in(&p, panel), out + first * LNN_ROWS
+            to = out + first * LNN_ROWS
+            if f.sets == 1:
+                pack_mixed(g, f, t, w, first_row(&p, panel), rows_in(&p, panel), length,
+                           to + panel * f.places * summed * LNN_ROWS, summed * LNN_ROWS)
+                continue
             for set in range(f.sets):
                 run.end = 0
                 while next_run(f, set, &run):
                     to += panel * (run.end - run.first) * summed * LNN_ROWS
                     for v in range(run.first, run.end):
-                        if f.sets > 1:
-                            gather(w + first_row(&p, panel) * g.taps + f.tap[set * f.places + v], g.taps, mr, t.a, length, to)
-                        else:
-                            pack_mixed(g, f, t, w, first_row(&p, panel), mr, v, length, to)
+                        gather(w + first_row(&p, panel) * g.taps + f.tap[set * f.places + v], g.taps, rows_in(&p, panel), t.a,
+                               length, to)
                         to += summed * LNN_ROWS
                     to += (p.count - panel - 1) * (run.end - run.first) * summed * LNN_ROWS
         first += length
         w += length * t.a_channel
 
 
-cdef inline void pack_mixed(const Geometry* g, const Phases* f, const Taps* t, const real* w, int64_t first, int mr, int64_t v,
-                            int64_t length, real* out) noexcept nogil:
-    """Rows (channel, residue) from `first` on, of one place."""
-    cdef int64_t row, tap, i
+cdef inline void pack_mixed(const Geometry* g, const Phases* f, const Taps* t, const real* w, int64_t first, int mr,
+                            int64_t length, real* out, int64_t next_place) noexcept nogil:
+    """Rows (channel, residue) from `first` on, of a few terms: all that they have of one kernel together, for kernels are far
+    apart."""
+    cdef int64_t off[LNN_ROWS * BLOCK]
+    cdef int64_t row, tap, v, i
+    cdef real* to
     for row in range(first, first + mr):
-        tap = f.tap[row % f.residues * f.places + v]
-        for i in range(length):
-            out[i * LNN_ROWS] = w[row // f.residues * g.taps + tap + t.a[i]] if tap >= 0 else 0
-        out += 1
+        for v in range(f.places):
+            tap = f.tap[row % f.residues * f.places + v]
+            off[v * LNN_ROWS + row - first] = row // f.residues * g.taps + tap if tap >= 0 else -1
+    for i in range(length):
+        to = out + i * LNN_ROWS
+        for v in range(f.places):
+            for row in range(mr):
+                to[row] = w[off[v * LNN_ROWS + row]] if off[v * LNN_ROWS + row] >= 0 else 0
+            to += next_place
+        w += t.a_channel
 
 
 cdef inline void interleave(const real* sums, int64_t lds, int64_t length, int64_t rows, real* out) noexcept nogil:
