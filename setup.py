@@ -69,6 +69,8 @@ if not DEBUG:
     COMPILE_ARGS += ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-plt"]
 LINK_ARGS = [] if DEBUG else ["-Wl,-s"] if sys.platform.startswith("linux") else []
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_25_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_1_25_API_VERSION")]
+if DEBUG:
+    MACROS.append(("LNN_CHECKED", "1"))
 
 OPENMP_PROBE = """
 #include <omp.h>

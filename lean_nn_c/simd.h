@@ -52,6 +52,15 @@ enum {
 /* Vectors per tile for a product of m rows: few rows leave registers for more columns. */
 static inline int lnn_vectors(int64_t m) { return m == 1 ? 8 : m == 2 ? 4 : m == 3 ? 3 : LNN_FULL; }
 
+/* The last case of a switch over tiles. One that does not exist is a caller's mistake: the checked build stops there, where
+ * another would leave its results as they were. */
+#ifdef LNN_CHECKED
+#include <stdlib.h>
+#define LNN_NO_OTHER default: abort()
+#else
+#define LNN_NO_OTHER default: return
+#endif
+
 #include "tail.h"
 
 #define LNN_INLINE static inline __attribute__((always_inline))

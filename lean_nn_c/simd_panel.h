@@ -55,6 +55,7 @@ static __attribute__((noinline, noclone)) void LNN_NAME(lnn_panel)(int mr, int n
 #if LNN_REGISTERS == 32
         CASE(3, 3); CASE(3, 4); CASE(4, 3); CASE(4, 4); CASE(5, 3); CASE(5, 4); CASE(6, 3); CASE(6, 4);
 #endif
+        LNN_NO_OTHER;
     }
 #undef CASE
 }

@@ -62,6 +62,7 @@ static __attribute__((noinline, noclone)) void LNN_NAME(lnn_tile)(int mr, int nv
 #if LNN_REGISTERS == 32
         CASE(3, 4); CASE(4, 3); CASE(4, 4); CASE(5, 3); CASE(5, 4); CASE(6, 3); CASE(6, 4);
 #endif
+        LNN_NO_OTHER;
     }
 #undef CASE
 }
@@ -247,6 +248,7 @@ static __attribute__((noinline)) void LNN_NAME(lnn_dots)(int mr, int nr, ptrdiff
         CASE(3, 1); CASE(3, 2); CASE(3, 3);
         CASE(4, 1); CASE(4, 2); CASE(4, 3);
         CASE(5, 1); CASE(6, 1); CASE(7, 1); CASE(8, 1); CASE(9, 1);
+        LNN_NO_OTHER;
     }
 #undef CASE
 }
