@@ -165,7 +165,6 @@ pow: Primitive = binary(
 )  # fmt: skip
 
 
-
 def _pow_gate_base(t: Any, a: Any, b: Any) -> Any:
     """b·(b−1)·a^(b−2); a gate that is shut, b = 0, stays shut, as a^(−1) times 0 is no number at a = 0."""
     return mul(b, pow_gate(t, a, where(equal(b, 0.0), 0.0, sub(b, 1.0))))
