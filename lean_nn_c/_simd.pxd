@@ -50,6 +50,8 @@ cdef extern from "simd.h" nogil:
                       int step, float* dst) noexcept
     void lnn_runs_f64(const double* src, const uint16_t* source, const uint16_t* to, Py_ssize_t n, Py_ssize_t run,
                       int step, double* dst) noexcept
+    void lnn_unzip_f32(const float* src, Py_ssize_t step, Py_ssize_t n, float* dst, Py_ssize_t plane) noexcept
+    void lnn_unzip_f64(const double* src, Py_ssize_t step, Py_ssize_t n, double* dst, Py_ssize_t plane) noexcept
     void lnn_piece_f32(const float* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
                        float* dst) noexcept
     void lnn_piece_f64(const double* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
@@ -135,6 +137,14 @@ cdef inline void runs(const real* src, const uint16_t* source, const uint16_t* t
         lnn_runs_f32(src, source, to, n, run, step, dst)
     else:
         lnn_runs_f64(src, source, to, n, run, step, dst)
+
+
+cdef inline void unzip(const real* src, int64_t step, int64_t n, real* dst, int64_t plane) noexcept nogil:
+    """dst[f*plane + i] = src[step*i + f] for f < step, i < n; step > 2."""
+    if real is float:
+        lnn_unzip_f32(src, step, n, dst, plane)
+    else:
+        lnn_unzip_f64(src, step, n, dst, plane)
 
 
 cdef inline void gather(const real* src, int64_t row, int rows, const int64_t* off, int64_t kn,

@@ -171,6 +171,27 @@ static __attribute__((noinline)) void LNN_NAME(lnn_runs)(const T *src, const uin
     }
 }
 
+/* All phases of a row: dst[f*plane + i] = src[step*i + f] for f < step, i < n, where step is more than 2: a matrix turned, the
+ * last of its rows and columns again. */
+static __attribute__((noinline)) void LNN_NAME(lnn_unzip)(const T *src, ptrdiff_t step, ptrdiff_t n, T *dst, ptrdiff_t plane)
+{
+    const ptrdiff_t most = step >= BLOCK ? n : n - 1;       /* three phases are read with the next one's first */
+    ptrdiff_t done = 0;
+    for (ptrdiff_t i = 0; most >= LANES && done < most; i += LANES, done = i) {
+        const T *row[LANES];
+        if (i > most - LANES) i = most - LANES;
+        for (int r = 0; r < LANES; r++) row[r] = src + (i + r) * step;
+        for (ptrdiff_t f = 0; f < step; f += BLOCK) {
+            V a[BLOCK];
+            if (f > step - BLOCK && step >= BLOCK) f = step - BLOCK;
+            LNN_NAME(lnn_turn_blocks)(row, f, a);
+            for (int j = 0; j < BLOCK && f + j < step; j++) *(VU *)(dst + (f + j) * plane + i) = a[j];
+        }
+    }
+    for (; done < n; done++)
+        for (ptrdiff_t f = 0; f < step; f++) dst[f * plane + done] = src[step * done + f];
+}
+
 /* Part of a strip: dst[k*width + j] = src[off[k] + j] for j < length, by two copies of `half` values that overlap. */
 LNN_INLINE void LNN_NAME(lnn_piece_body)(const int half, const T *src, const int64_t *off, ptrdiff_t kn,
                                          ptrdiff_t length, ptrdiff_t width, T *dst)
