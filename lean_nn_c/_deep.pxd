@@ -9,9 +9,10 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry
-from lean_nn_c._simd cimport LNN_BYTES, finish, lnn_tail, turn
+from lean_nn_c._simd cimport LNN_BYTES, finish, turn
 from lean_nn_c._strips cimport CONV_INPUT, Plan, Strips
 from lean_nn_c._sweeps cimport gauge, lnn_fill_deep_f32, lnn_sweep_deep_f32
+from lean_nn_c._tail cimport lnn_tail
 
 
 cdef inline int64_t deep_bytes(const Geometry* g) noexcept nogil:

@@ -7,7 +7,8 @@ of the time, with 14 x 14 a twentieth. A weight that does not change is packed o
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
-from lean_nn_c._simd cimport LNN_ROWS, lnn_tail
+from lean_nn_c._simd cimport LNN_ROWS
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport FEW, Product, multiply, pack_rows, panels_of, set_blocks
 

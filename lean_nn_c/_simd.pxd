@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint16_t
 
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef enum:
@@ -56,15 +57,6 @@ cdef extern from "simd.h" nogil:
                        float* dst) noexcept
     void lnn_piece_f64(const double* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
                        double* dst) noexcept
-    enum:
-        LNN_PLAIN
-        LNN_RELU
-        LNN_LEAKY
-    ctypedef struct lnn_tail:
-        size_t other
-        bint adds
-        int act
-        double slope
     void lnn_finish_f32(const lnn_tail* t, float* out, Py_ssize_t n) noexcept
     void lnn_finish_f64(const lnn_tail* t, double* out, Py_ssize_t n) noexcept
     int lnn_finite_f32(const float* x, Py_ssize_t n) noexcept

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from lean_nn_c._simd cimport lnn_tail
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef extern from "winograd.h" nogil:

@@ -29,7 +29,7 @@ products.
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry, ceil_div, clip
-from lean_nn_c._simd cimport lnn_tail
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._winograd cimport LNN_WINO_VECTORS
 
 cdef enum:

@@ -17,17 +17,18 @@ from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
 from lean_nn_c._pointwise cimport weight_packs, weight_panels
-from lean_nn_c._simd cimport LNN_PLAIN, lnn_tail
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
+from lean_nn_c._tail cimport LNN_PLAIN, lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c._winners_plan cimport Winners, set_winners, winners_pay
 from lean_nn_c.direct cimport (
     all_finite, direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight, strips_lead,
     strips_pay,
 )
-from lean_nn_c.gemm cimport read_tail
 from lean_nn_c.precision cimport is_fast
-from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, take_scratch
+from lean_nn_c.step cimport (
+    STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, read_tail, take_scratch,
+)
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, panelled_conv, panelled_pack, taps_conv, taps_left
 from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_input, winners_conv_weight, winners_lanes
 from lean_nn_c.winograd cimport (
@@ -328,7 +329,7 @@ def step(
     """One of conv (x, w[, b][, other][, packed], y), conv_input (y_bar, w[, b][, other][, packed], x_bar), conv_weight (x,
     y_bar, w_bar), unfold (x, cols) and fold (cols, x_bar; both with o = c) on flat arrays of float64 (`wide`) or float32.
 
-    `other` is added to the result, then comes `act` of gemm.ACTS (tail.h); `packed` is what `pack` made of the weight.
+    `other` is added to the result, then comes `act` of step.ACTS (tail.h); `packed` is what `pack` made of the weight.
     """
     cdef Plan p
     cdef int item = 8 if wide else 4

@@ -1,8 +1,8 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
-from lean_nn_c._simd cimport lnn_tail
 from lean_nn_c._strips cimport Kind
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef bint all_finite(const real* x, int64_t n) noexcept nogil

@@ -25,11 +25,12 @@ from lean_nn_c._deep cimport deep_bytes, deep_units, deep_weights
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._queue cimport Queue, draw, open_queue
-from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, dots, finish, lnn_finite_f32, lnn_finite_f64, lnn_tail
+from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, dots, finish, lnn_finite_f32, lnn_finite_f64
 from lean_nn_c._strips cimport (
     ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, Kind, Plan, Strips, cut, make_plan, open_plan, plan_bytes,
 )
 from lean_nn_c._sweeps cimport LNN_TALL, fill_strip, gauge, loosen, settle, sweep_rows
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c.step cimport give_scratch, probing, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED, taps_left

@@ -1,7 +1,8 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport MAX_RANK
-from lean_nn_c._simd cimport LNN_ROWS, lnn_tail, whole_lines
+from lean_nn_c._simd cimport LNN_ROWS, whole_lines
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef enum:
@@ -95,6 +96,7 @@ cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* st
 cdef void rows_product(const Panels* p, int64_t k, const real* a, int64_t row, const int64_t* aoff, const real* b,
                        const int64_t* boff, const real* start, bint add, real* c, int64_t ldc,
                        int64_t columns) noexcept nogil
+cdef void dot_products(int mr, int nr, int64_t k, const real** arow, const real** brow, bint add, real* c, int64_t ldo,
+                       int64_t ldn) noexcept nogil
 cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,
                       int threads) noexcept nogil
-cdef int read_tail(lnn_tail* tail, bint other, str act, double slope) except -1

@@ -1,7 +1,5 @@
 from lean_nn_c.step import Step
 
-ACTS: dict[str, int]
-
 def step(
     wide: bool,
     a_size: int,

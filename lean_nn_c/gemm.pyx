@@ -28,11 +28,12 @@ from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._product cimport exchange, merge_rows, read_product, span
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
-    LNN_FULL, LNN_LEAKY, LNN_PLAIN, LNN_RELU, LNN_ROWS, SPARE_LINE, aligned, bring, finish, lanes, lines,
-    lnn_prefetch, lnn_tail, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
+    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, bring, dots, finish, lanes, lines, lnn_prefetch,
+    lnn_vectors, panel, rows_of, tile, turn, whole_lines,
 )
+from lean_nn_c._tail cimport LNN_PLAIN, lnn_tail
 from lean_nn_c._types cimport real
-from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
+from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, read_tail, take_scratch
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -308,6 +309,12 @@ cdef void few_rows(const Product* p, const real* a, const real* b, const real* b
                          bias if part == 0 else NULL, part > 0, c + t * p.width, p.n, columns)
 
 
+cdef void dot_products(int mr, int nr, int64_t k, const real** arow, const real** brow, bint add, real* c, int64_t ldo,
+                       int64_t ldn) noexcept nogil:
+    """`dots` for other modules: all tiles together are the largest function there is."""
+    dots(mr, nr, k, arow, brow, add, c, ldo, ldn)
+
+
 # --- who computes what ---
 
 
@@ -463,7 +470,7 @@ def step(
     """c[...] = op(a[...]) @ op(b[...]) on a (`a_size` values, op(a) m x k), b (`b_size`, op(b) k x n) and c (batch x m x n).
 
     `a_step`, `b_step` are the distances of neighbours on each batch axis; `wide` is float64, else float32. With `bias` a
-    third array is added to every row, with `other` one like c; `act` of ACTS comes last. With `packed`, b is what `pack` made of
+    third array is added to every row, with `other` one like c; `act` of step.ACTS comes last. With `packed`, b is what `pack` made of
     it, `b_size` values as before.
     """
     cdef Plan plan
@@ -487,13 +494,3 @@ def step(
     arrays = [a_size, b_size, *([n] if bias else []), *([plan.results] if other else []), plan.results]
     return make_step("matmul", run_f64 if wide else run_f32, &plan, sizeof(plan), tuple([item * size for size in arrays]), 1, None,
                      k > 0 and plan.results > 0)
-
-
-ACTS = {"": LNN_PLAIN, "relu": LNN_RELU, "leaky_relu": LNN_LEAKY}
-
-
-cdef int read_tail(lnn_tail* tail, bint other, str act, double slope) except -1:
-    if act not in ACTS:
-        refuse(f"unknown activation {act!r}")
-    tail.other, tail.adds, tail.act, tail.slope = 0, other, ACTS[act], slope
-    return 0

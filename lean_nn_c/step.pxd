@@ -1,5 +1,7 @@
 from libc.stddef cimport size_t
 
+from lean_nn_c._tail cimport lnn_tail
+
 # A kernel on arrays that lie at `arrays`, inputs first, then outputs; `plan` is its geometry. Returns a status.
 ctypedef int (*Kernel)(const void* plan, char** arrays) noexcept nogil
 
@@ -25,6 +27,7 @@ cdef class Step:
 
 cdef Step make_step(str name, Kernel kernel, const void* plan, size_t size, tuple sizes, int outputs=*, object keep=*,
                     bint takes=*, object blame=*)
+cdef int read_tail(lnn_tail* tail, bint other, str act, double slope) except -1
 cdef int fail(Step step, int status, tuple arrays) except -1
 cdef size_t probe(Step step, int threads)
 

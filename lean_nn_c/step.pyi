@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+ACTS: dict[str, int]
+
 class Step:
     name: str
     sizes: tuple[int, ...]

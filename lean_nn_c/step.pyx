@@ -16,6 +16,8 @@ cimport numpy as cnp
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from lean_nn_c._geometry cimport refuse
+from lean_nn_c._tail cimport LNN_LEAKY, LNN_PLAIN, LNN_RELU, lnn_tail
 from lean_nn_c.threads cimport narrow_threads, threads_now
 
 cnp.import_array()
@@ -201,6 +203,17 @@ cdef Step make_step(str name, Kernel kernel, const void* plan, size_t size, tupl
         raise MemoryError()
     memcpy(step.plan, plan, size)
     return step
+
+
+ACTS = {"": LNN_PLAIN, "relu": LNN_RELU, "leaky_relu": LNN_LEAKY}
+
+
+cdef int read_tail(lnn_tail* tail, bint other, str act, double slope) except -1:
+    """What products and convolutions do to a result at last (tail.h)."""
+    if act not in ACTS:
+        refuse(f"unknown activation {act!r}")
+    tail.other, tail.adds, tail.act, tail.slope = 0, other, ACTS[act], slope
+    return 0
 
 
 cdef int fail(Step step, int status, tuple arrays) except -1:

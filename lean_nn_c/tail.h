@@ -7,6 +7,8 @@
 #ifndef LNN_TAIL_H
 #define LNN_TAIL_H
 
+#include <stdint.h>
+
 enum { LNN_PLAIN, LNN_RELU, LNN_LEAKY };
 
 typedef struct {

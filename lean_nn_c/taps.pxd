@@ -1,5 +1,8 @@
+from libc.stdint cimport int64_t
+
 from lean_nn_c._geometry cimport Geometry
-from lean_nn_c._simd cimport lnn_tail
+from lean_nn_c._planes cimport Cells, Planes
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef enum Status:
@@ -15,3 +18,5 @@ cdef int panelled_conv(const Geometry* g, bint transposed, const real* source, c
 cdef void panelled_pack(const Geometry* g, bint transposed, const real* w, real* packed) noexcept nogil
 cdef double affordable(const Geometry* g) noexcept nogil
 cdef double taps_left(const Geometry* g, bint transposed) noexcept nogil
+cdef void channel_planes(const Planes* p, const real* src, real* dst) noexcept nogil
+cdef void cells_of_planes(Planes* p, Cells* c, int64_t channels) noexcept nogil

@@ -40,9 +40,8 @@ from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport Phases, mixed, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
 from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
 from lean_nn_c._queue cimport Queue, draw, open_queue
-from lean_nn_c._simd cimport (
-    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_tail, lnn_vectors, whole_lines,
-)
+from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_vectors, whole_lines
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._taps cimport (
     ABREAST, BLOCK, Block, Taps, block_at, covers, split_terms, table_length,
 )
@@ -201,6 +200,15 @@ cdef int threads_of(const Geometry* g) noexcept nogil:
     return threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
 
 
+cdef void channel_planes(const Planes* p, const real* src, real* dst) noexcept nogil:
+    """One copy, for conv_weight as well."""
+    fill_channel(p, src, dst)
+
+
+cdef void cells_of_planes(Planes* p, Cells* c, int64_t channels) noexcept nogil:
+    list_cells(p, c, channels)
+
+
 cdef double affordable(const Geometry* g) noexcept nogil:
     """Plane cells per sample beyond which planes are not worth having."""
     return 16 * (<double>g.c * g.cells + <double>g.o * g.outs + <double>g.o * g.cg * g.taps) + 1e6
@@ -214,7 +222,7 @@ cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, bint tran
     cdef int64_t i, group = image % groups, size = whole_lines(channels * p.channel + MAX_TILE)
     cdef int64_t blocks = (m + most_rows(planes) - 1) // most_rows(planes)
     for i in range(channels):
-        fill_channel(p, source + (image * channels + i) * cells, planes + i * p.channel)
+        channel_planes(p, source + (image * channels + i) * cells, planes + i * p.channel)
     memset(planes + size - MAX_TILE, 0, MAX_TILE * sizeof(real))
     a += group * a_group
     out += image * m * ldo
@@ -261,7 +269,7 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
         if status == DONE:
             end_planes(tail, out, g.n * g.c, g.cells, threads_of(g))
         return status
-    list_cells(&p, &cells, g.n * channels)
+    cells_of_planes(&p, &cells, g.n * channels)
     if transposed and phases_pay(g):
         return by_phases(g, &p, source, w, bias, tail, out)
     t.channels = channels // g.groups
@@ -377,7 +385,7 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
         samples = min(samples, g.n - at)
         if not p.direct and not probing():
             for i in prange(samples * channels, schedule="static", num_threads=threads):
-                fill_channel(p, source + (at * channels + i) * cells, planes + i * p.channel)
+                channel_planes(p, source + (at * channels + i) * cells, planes + i * p.channel)
         memset(&b, 0, sizeof(b))
         while (status == DONE or probing()) and next_class(g, p, transposed, m, width, &b, &c, t):
             count_from(before)              # one class after the other: the largest counts
@@ -447,7 +455,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
             across_samples(&c, samples, g.o * p.channel, 0)
         if not p.direct:
             for i in prange(samples * g.o, schedule="static", num_threads=threads):
-                fill_channel(p, y_bar + (at * g.o + i) * g.outs, planes + i * p.channel)
+                channel_planes(p, y_bar + (at * g.o + i) * g.outs, planes + i * p.channel)
         open_queue(&queue, g.groups * s.m * s.t, threads)
         for i in prange(g.groups * s.m * s.t, schedule="dynamic", num_threads=threads):
             phase_unit(g, &f, &c, &t, w, y_bar + at * g.o * g.outs if p.direct else <const real*>planes,

@@ -29,18 +29,18 @@ from libc.string cimport memcpy, memset
 from lean_nn_c._columns cimport MAX_TILE
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, period, planes_of_image, reach
+from lean_nn_c._planes cimport Cells, Planes, period, planes_of_image, reach
 from lean_nn_c._queue cimport Queue, draw, open_queue
-from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, dots, lanes, whole_lines
+from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, lanes, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c._winners cimport Sorted, list_places, list_rows, move_rows, some_blocks, some_outputs
 from lean_nn_c._winners_plan cimport Winners, up
 from lean_nn_c.gemm cimport (
-    FEW, PANEL_BYTES, Ahead, Panels, Split, pack_rows, panels_of, panels_size, row_offsets, rows_product, split_work,
-    strip_product,
+    FEW, PANEL_BYTES, Ahead, Panels, Split, dot_products, pack_rows, panels_of, panels_size, row_offsets, rows_product,
+    split_work, strip_product,
 )
 from lean_nn_c.step cimport give_scratch, take_scratch
-from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, affordable
+from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, affordable, cells_of_planes, channel_planes
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -222,7 +222,7 @@ cdef void share_of(const Geometry* g, const Pieces* c, const int64_t* taps, cons
         samples = min(c.together, g.n - n)
         p.shift[0] = c.planes.shift[0] - row * g.stride[0]
         for i in range(0 if p.direct else samples * g.cg):
-            fill_channel(&p, x + ((n + i // g.cg) * g.c + group * g.cg + i % g.cg) * g.cells, scratch + i * p.channel)
+            channel_planes(&p, x + ((n + i // g.cg) * g.c + group * g.cg + i % g.cg) * g.cells, scratch + i * p.channel)
         add_cells(g, &p, taps, x + (n * g.c + group * g.cg) * g.cells if p.direct else <const real*>scratch,
                   (g.c if p.direct else g.cg) * p.channel, samples, row * rest if p.direct else 0,
                   min(c.height, g.out[0] - row) * rest, y_bar + (n * g.o + group * g.og) * g.outs + row * rest,
@@ -303,19 +303,19 @@ cdef void channel(const Geometry* g, const Planes* p, const Planes* q, const int
     for n in range(g.n):
         image = x + (n * g.c + c) * g.cells
         if not p.direct:
-            fill_channel(p, image, scratch)
+            channel_planes(p, image, scratch)
             image = scratch
         for i in range(g.og):
             o = group * g.og + i
             cotangent = y_bar + (n * g.o + o) * g.outs
             if not q.direct:
-                fill_channel(q, cotangent, scratch + p.channel)
+                channel_planes(q, cotangent, scratch + p.channel)
                 cotangent = scratch + p.channel
             for tap in range(0, g.taps, 9):
                 rows = <int>min(<int64_t>9, g.taps - tap)
                 for axis in range(rows):
                     row[axis] = image + off[tap + axis]
-                dots(rows, 1, length, row, &cotangent, n > 0, w_bar + (o * g.cg + c % g.cg) * g.taps + tap, 1, 0)
+                dot_products(rows, 1, length, row, &cotangent, n > 0, w_bar + (o * g.cg + c % g.cg) * g.taps + tap, 1, 0)
 
 
 cdef int dots_conv_weight(const Geometry* g, const Planes* p, const real* x, const real* y_bar, real* w_bar,
@@ -365,7 +365,7 @@ cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, r
     cdef int threads = threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
     if planes_of_image(&p, g, sizeof(real)) * g.c > affordable(g):
         return UNSUITED
-    list_cells(&p, &cells, g.n * g.c)
+    cells_of_planes(&p, &cells, g.n * g.c)
     if g.og < 5 or (g.og < FEW and g.cg == 1 and g.outs > 400):     # panels of five rows pay, but not with few columns
         return dots_conv_weight(g, &p, x, y_bar, w_bar, threads)
     cut_pieces(&pieces, g, &p, sizeof(real))
@@ -396,7 +396,7 @@ cdef int by_parts(const Geometry* g, const Planes* p, const real* x, const real*
         samples = min(samples, g.n - at)
         if not p.direct:
             for i in prange(samples * g.c, schedule="static", num_threads=threads):
-                fill_channel(p, x + (at * g.c + i) * g.cells, planes + i * p.channel)
+                channel_planes(p, x + (at * g.c + i) * g.cells, planes + i * p.channel)
         open_queue(&queue, g.groups * s.m * s.t, threads)
         for i in prange(g.groups * s.m * s.t, schedule="dynamic", num_threads=threads):
             unit(g, p, taps, x + at * g.c * g.cells if p.direct else <const real*>planes, y_bar + at * g.o * g.outs, samples,

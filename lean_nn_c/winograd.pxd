@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
-from lean_nn_c._simd cimport lnn_tail
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 
 cdef int winograd_tile(const Geometry* g, bint transposed, int itemsize) noexcept nogil

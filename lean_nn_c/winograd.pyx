@@ -61,7 +61,8 @@ from libc.string cimport memset
 from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._queue cimport Queue, draw, open_queue
-from lean_nn_c._simd cimport SPARE_LINE, aligned, lanes, lnn_tail, whole_lines
+from lean_nn_c._simd cimport SPARE_LINE, aligned, lanes, whole_lines
+from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_BYTES, LNN_WINO_VECTORS
 from lean_nn_c._winograd_cost cimport Costs, apart, common, costs, faster

@@ -16,7 +16,7 @@ from lean_nn.backend import cpu_conv, cpu_linear
 from lean_nn.graph.ir import Graph, Node, Rewrite
 from lean_nn.ops.elementwise import add
 from lean_nn.primitive import FLOATS, Aval, Primitive, missing_kernel
-from lean_nn_c.gemm import ACTS
+from lean_nn_c.step import ACTS
 from lean_nn_c.step import Step
 
 LAYERS: dict[str, Callable[..., Step | None]] = {
