@@ -22,7 +22,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
-from lean_nn_c._simd cimport runs, unzip
+from lean_nn_c._simd cimport LNN_LONG_ROW, runs, unzip
 from lean_nn_c._types cimport real
 
 cdef enum:
@@ -143,9 +143,9 @@ cdef inline void fill_row(const real* src, int64_t step, int64_t low, int64_t hi
 
 
 cdef inline bint splits(const Planes* p) noexcept nogil:
-    """Whether the phases of a row are filled together: where all cells are in some phase, and each has many."""
+    """Whether the phases of a row are filled together: where all its cells, and these are many, are in some phase."""
     cdef int last = p.rank - 1
-    return p.step[last] > 2 and p.phases[last] == p.step[last] and p.dil[last] == 1 and p.q[last] >= 8
+    return p.step[last] > 2 and p.phases[last] == p.step[last] and p.dil[last] == 1 and p.q[last] * p.step[last] >= LNN_LONG_ROW
 
 
 cdef inline void split_row(const Planes* p, const real* src, int64_t low, int64_t high, real* dst) noexcept nogil:

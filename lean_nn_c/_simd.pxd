@@ -15,6 +15,7 @@ cdef extern from "simd.h" nogil:
         LNN_ROWS
         LNN_WIDE
         LNN_FULL
+        LNN_LONG_ROW
     void lnn_prefetch(const void* place) noexcept
     int lnn_vectors(int64_t m) noexcept
     void lnn_tile_f32(int mr, int nv, Py_ssize_t kn, const float** arow, const int64_t* aoff, const float* b,

@@ -327,7 +327,7 @@ cdef inline void list_run(const Strips* s, const Geometry* part, int64_t channel
     """The taps below `tap` of its phase, if it is the first: from the top of the strip down, a few at a time."""
     cdef int axis = part.rank - 2
     cdef int64_t every = period(part.stride[axis], part.dil[axis]), k = tap // part.ker[axis + 1] % part.ker[axis]
-    cdef int64_t count = (part.ker[axis] - k + every - 1) // every, taken = 0, left
+    cdef int64_t count = (part.ker[axis] - k + every - 1) // every, taken = 0
     if k >= every:
         return
     if s.kind == CONV_INPUT:            # later taps lie higher
@@ -336,8 +336,7 @@ cdef inline void list_run(const Strips* s, const Geometry* part, int64_t channel
     while taken < count:
         w.run[w.runs].a = a + taken * w.a_step
         w.run[w.runs].b = b + taken * w.b_step
-        left = count - taken        # there are loops for 1, 2, 3, 5 and 7
-        w.run[w.runs].taps = left // 2 if left == 4 or left == 6 else min(left, <int64_t>LNN_RUN)
+        w.run[w.runs].taps = min(count - taken, <int64_t>LNN_RUN)
         taken += w.run[w.runs].taps
         w.runs += 1
 

@@ -311,8 +311,8 @@ cdef inline void strip_rows(const Strips* s, const Geometry* g, const Desk* d, c
         left = stop - m
         if s.tall:
             mr = 1
-        else:                       # 8 as 4 + 4, 7 and 11 with a rest of 3; a tile of 5 would be larger than it is worth
-            mr = <int>(left if left < 5 else 3 if left == 5 else 4 if left == 7 or left == 8 or left == 11 else LNN_ROWS)
+        else:                       # 8 as 4 + 4, not 6 + 2
+            mr = <int>(left if left <= LNN_ROWS else (left + 1) // 2 if left < 2 * LNN_ROWS else LNN_ROWS)
         for i in range(mr):
             row[i] = w + (m + i) * row_step
         for k in range(s.classes):

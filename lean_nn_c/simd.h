@@ -46,7 +46,8 @@
 enum {
     LNN_ROWS = 6,                                     /* most rows of a tile */
     LNN_WIDE = 8,                                     /* most vectors of a tile */
-    LNN_FULL = LNN_REGISTERS == 32 ? 4 : 2            /* vectors of a tile of 4..6 rows */
+    LNN_FULL = LNN_REGISTERS == 32 ? 4 : 2,           /* vectors of a tile of 4..6 rows */
+    LNN_LONG_ROW = 56                                 /* cells of a row whose phases are split off together, at least */
 };
 
 /* Vectors per tile for a product of m rows: few rows leave registers for more columns. */

@@ -176,20 +176,26 @@ static __attribute__((noinline)) void LNN_NAME(lnn_runs)(const T *src, const uin
 static __attribute__((noinline)) void LNN_NAME(lnn_unzip)(const T *src, ptrdiff_t step, ptrdiff_t n, T *dst, ptrdiff_t plane)
 {
     const ptrdiff_t most = step >= BLOCK ? n : n - 1;       /* three phases are read with the next one's first */
-    ptrdiff_t done = 0;
-    for (ptrdiff_t i = 0; most >= LANES && done < most; i += LANES, done = i) {
-        const T *row[LANES];
-        if (i > most - LANES) i = most - LANES;
-        for (int r = 0; r < LANES; r++) row[r] = src + (i + r) * step;
-        for (ptrdiff_t f = 0; f < step; f += BLOCK) {
-            V a[BLOCK];
-            if (f > step - BLOCK && step >= BLOCK) f = step - BLOCK;
-            LNN_NAME(lnn_turn_blocks)(row, f, a);
-            for (int j = 0; j < BLOCK && f + j < step; j++) *(VU *)(dst + (f + j) * plane + i) = a[j];
+    ptrdiff_t i = 0;
+    if (most >= LANES)
+        while (i < most) {
+            const T *row[LANES];
+            if (i > most - LANES) i = most - LANES;
+#pragma GCC unroll 16
+            for (int r = 0; r < LANES; r++) row[r] = src + (i + r) * step;
+            for (ptrdiff_t f = 0; f < step; f += BLOCK) {
+                V a[BLOCK];
+                if (f > step - BLOCK && step >= BLOCK) f = step - BLOCK;
+                T *const to = dst + f * plane + i;
+                LNN_NAME(lnn_turn_blocks)(row, f, a);
+#pragma GCC unroll 4
+                for (int j = 0; j < BLOCK; j++)
+                    if (j < step) *(VU *)(to + j * plane) = a[j];
+            }
+            i += LANES;
         }
-    }
-    for (; done < n; done++)
-        for (ptrdiff_t f = 0; f < step; f++) dst[f * plane + done] = src[step * done + f];
+    for (; i < n; i++)
+        for (ptrdiff_t f = 0; f < step; f++) dst[f * plane + i] = src[step * i + f];
 }
 
 /* Part of a strip: dst[k*width + j] = src[off[k] + j] for j < length, by two copies of `half` values that overlap. */

@@ -112,6 +112,21 @@ LNN_INLINE void LNN_NAME(lnn_spread_row)(T *dst, const T *src, ptrdiff_t n)
 #undef PIECE
 }
 
+/* Whether the phases of a row hold all its cells in turn; then those from `low` to `high` are real in each phase, and `begin` is
+ * where the first of them is in the source. */
+static int LNN_NAME(lnn_in_turn)(const lnn_copies *c, int64_t *low, int64_t *high, int64_t *begin)
+{
+    if (c->step <= 2 || c->phases != c->step || c->spread != 1) return 0;
+    *low = c->low[0], *high = c->low[0] + c->count[0];
+    for (int64_t f = 1; f < c->phases; f++) {
+        if (c->first[f] - c->low[f] * c->step != c->first[0] - c->low[0] * c->step + f) return 0;
+        if (c->low[f] > *low) *low = c->low[f];
+        if (c->low[f] + c->count[f] < *high) *high = c->low[f] + c->count[f];
+    }
+    *begin = c->first[0] + (*low - c->low[0]) * c->step;
+    return (*high - *low) * c->step >= LNN_LONG_ROW;
+}
+
 /* The real cells of one channel into their places. Rows ascend in the strip. */
 static __attribute__((noinline)) void LNN_NAME(lnn_fill_strip)(const lnn_copies *c, const T *source, T *strip)
 {
@@ -124,10 +139,20 @@ static __attribute__((noinline)) void LNN_NAME(lnn_fill_strip)(const lnn_copies 
                                     c->count[odd], more);
         return;
     }
+    int64_t low, high, begin;
+    const int in_turn = LNN_NAME(lnn_in_turn)(c, &low, &high, &begin);
+    for (int64_t r = 0; r < (in_turn ? rows : 0); r++)
+        LNN_NAME(lnn_unzip)(source + src[r] + begin, c->step, high - low, strip + dst[r] + low, c->plane);
     for (int64_t f = 0; f < c->phases; f++) {
         const T *from = source + c->first[f];
         T *to = strip + f * c->plane + c->low[f];
         const int64_t n = c->count[f], step = c->step, spread = c->spread;
+        if (in_turn) {                      /* what only some phases have */
+            for (int64_t r = 0; r < (n > high - low ? rows : 0); r++)
+                for (int64_t i = 0; i < n; i++)
+                    if (i + c->low[f] < low || i + c->low[f] >= high) to[dst[r] + i] = from[src[r] + step * i];
+            continue;
+        }
         if (step == 1 && spread == 1 && n >= SHORT && n <= 2 * SHORT)       /* two pieces that overlap */
             for (int64_t r = 0; r < rows; r++) {
                 const H head = *(const H *)(from + src[r]), tail = *(const H *)(from + src[r] + n - SHORT);
@@ -258,7 +283,7 @@ static __attribute__((noinline)) void LNN_NAME(lnn_sweep_tall)(const lnn_sweep *
         for (const lnn_run *r = s->run; r < end; r++) {
 #define CASE(n) case n: LNN_NAME(lnn_run_taps)(n, acc, w + r->a, a_step, place + r->b, b_step); break
             switch (r->taps) {
-                CASE(1); CASE(2); CASE(3); CASE(5); CASE(7);
+                CASE(1); CASE(2); CASE(3); CASE(4); CASE(5); CASE(6); CASE(7);
                 default: __builtin_unreachable();
             }
 #undef CASE
@@ -304,7 +329,7 @@ static void LNN_NAME(lnn_sweep_rows)(int mr, const lnn_sweep *s, int64_t channel
 #define CASE(m, v) \
     case m: LNN_NAME(lnn_sweep_body)(m, v, s, channels, w, strip, start, before, after, out, ldo); return
     switch (mr) {
-        CASE(1, 8); CASE(2, 4); CASE(3, 4); CASE(4, 3); CASE(6, 2);
+        CASE(1, 8); CASE(2, 6); CASE(3, 4); CASE(4, 3); CASE(5, 2); CASE(6, 2);
     }
 #undef CASE
 }
@@ -340,20 +365,21 @@ LNN_INLINE void LNN_NAME(lnn_gauge_body)(const int no, const int nt, const lnn_s
         for (int o = 0; o < no; o++) *(VU *)(sums + o * step + t * LANES) = acc[o][t];
 }
 
-/* All taps of a strip, for the y of `outs` outputs: tiles of 3 outputs by 3 taps, or 1 by 9, and smaller ones for the
- * rest. The strip's vectors begin anywhere and count as one load and a half: loading them for one output alone takes longer
- * than its products. */
+/* All taps of a strip, for the y of `outs` outputs: tiles of 3 outputs by up to 4 taps, or 1 by 9, as even as can be.
+ * The strip's vectors begin anywhere and count as one load and a half: loading them for one output alone takes longer than
+ * its products. */
 static __attribute__((noinline)) void LNN_NAME(lnn_gauge)(const lnn_sweep *s, const T *strip, const T *y, ptrdiff_t y_step,
                                                           int64_t outs, T *sums)
 {
     while (outs > 0) {
-        const int no = outs < 3 || s->terms == 1 ? 1 : 3;
-        int64_t left = s->terms;
-        for (const int64_t *tap = s->b; left > 0;) {
-            const int64_t nt = left == 4 ? 2 : left <= 3 || no == 3 ? left < 3 ? left : 3 : left < 9 ? 5 : 9;
+        const int no = outs < 3 ? 1 : 3, most = no == 1 ? 9 : 4;
+        int64_t tiles = (s->terms + most - 1) / most, left = s->terms;
+        for (const int64_t *tap = s->b; left > 0; tiles--) {
+            const int64_t nt = (left + tiles - 1) / tiles;
 #define CASE(o, n) case 16 * o + n: LNN_NAME(lnn_gauge_body)(o, n, s, tap, strip, y, y_step, sums); break
             switch (16 * no + nt) {
-                CASE(1, 1); CASE(1, 2); CASE(1, 3); CASE(1, 5); CASE(1, 9); CASE(3, 2); CASE(3, 3);
+                CASE(1, 1); CASE(1, 2); CASE(1, 3); CASE(1, 4); CASE(1, 5); CASE(1, 6); CASE(1, 7); CASE(1, 8); CASE(1, 9);
+                CASE(3, 1); CASE(3, 2); CASE(3, 3); CASE(3, 4);
             }
 #undef CASE
             tap += nt, left -= nt, sums += nt * LANES;

@@ -357,6 +357,25 @@ def test_strips_for_all_residues(g, dtype):
     np.testing.assert_allclose(x_bar, plain + b, rtol=0, atol=16 * np.finfo(dtype).eps * np.abs(plain).max(initial=1))
 
 
+# Rows that are split into the stride's phases: by twos, and with more of them all at once.
+SPLIT = [
+    Geometry(2, 3, 8, 1, (6, 61), (3, 4), (2, 4), ((1, 1), (2, 3)), (1, 1)),  # cells that only some phases have, at both ends
+    Geometry(1, 3, 5, 1, (18, 64), (16, 16), (16, 16), ((0, 0), (0, 0)), (1, 1)),
+    Geometry(2, 7, 9, 1, (175,), (3,), (3,), ((1, 1),), (1,)),  # three phases, which are read with the next one's first
+    Geometry(1, 2, 8, 1, (3, 58), (3, 7), (1, 5), ((1, 1), (4, 0)), (1, 1)),
+    Geometry(1, 2, 3, 1, (4, 120), (1, 4), (1, 7), ((0, 0), (0, 0)), (1, 1)),  # fewer phases than the stride has
+    Geometry(33, 2, 7, 1, (4, 41), (2, 3), (2, 2), ((0, 0), (1, 0)), (1, 1)),  # runs of different lengths
+    Geometry(70, 1, 6, 1, (5, 6), (3, 3), (1, 2), ((1, 1), (4, 5)), (1, 1)),  # more padding than cells
+]
+
+
+@pytest.mark.parametrize("algorithm", ["taps", "strips"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("g", SPLIT, ids=str)
+def test_rows_are_split_into_phases(g, dtype, algorithm):
+    check(g, dtype, algorithm)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bias(dtype):
     for g in (LARGE[1], LARGE[3], NARROW[0], NARROW[2], NARROW[8], Geometry(1, 0, 4, 1, (5,), (2,), (1,), ((0, 0),), (1,))):
