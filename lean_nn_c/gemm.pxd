@@ -7,6 +7,7 @@ from lean_nn_c._types cimport real
 
 cdef enum:
     FEW = 7                 # fewer rows than this are not packed
+    SLIM = 16               # up to so many terms writing c is what costs
     PANEL_BYTES = 768       # of one column of the rows worked on together: their panels fit the second-level cache
 
 

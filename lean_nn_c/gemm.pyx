@@ -40,8 +40,7 @@ cdef enum:
     BLOCK = 256             # terms of a partial sum
     SHORT_BLOCK = 16        # the same where b is read in place: as many rows as the machine can follow
     STRIPS = 4              # strips packed at once: a cache line or more of each row
-    SLIM = 16               # up to so many terms writing c is what costs, and
-    SLIM_STRIPS = 64        # so many strips are packed at once: c is written along its rows
+    SLIM_STRIPS = 64        # strips packed at once where terms are few: c is written along its rows
     MAX_TILE = 128          # columns of the widest tile
     THIN = 8                # fewer rows or columns than this may be dot products
     DOTS = 12               # columns of dot products that a thread takes at least

@@ -47,7 +47,7 @@ from lean_nn_c._taps cimport (
 )
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport (
-    FEW, PANEL_BYTES, Ahead, Panels, Split, first_row, pack_rows, panels_of, panels_size, rows_in, split_work,
+    FEW, PANEL_BYTES, SLIM, Ahead, Panels, Split, first_row, pack_rows, panels_of, panels_size, rows_in, split_work,
     strip_product,
 )
 from lean_nn_c.step cimport count_from, counted, give_scratch, hold_scratch, probing, take_scratch
@@ -262,7 +262,7 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
     cdef double size = planes_of_output(&p, g, sizeof(real)) if transposed else planes_of_image(&p, g, sizeof(real))
     if size * channels > affordable(g):
         return UNSUITED
-    if is_pointwise(g) and g.cg and g.og and not runs_on(g, m, g.cells, lanes(source)):
+    if is_pointwise(g) and g.cg and g.og and (is_slim(channels // g.groups, g.cells) or not runs_on(g, m, g.cells, lanes(source))):
         return pointwise(g, transposed, False, source, w, bias, tail, out)
     if transposed and fold_pays(g, sizeof(real)):
         status = folded(g, source, w, bias, out, threads_of(g))
@@ -319,6 +319,11 @@ cdef bint runs_on(const Geometry* g, int64_t m, int64_t cells, int per_vector) n
     """Whether strips run on from sample to sample: small ones would leave columns empty and have the weight packed for
     each (16 samples of 2 x 2 outputs: 2.2 times as fast; of 7 x 8: 1.25; ten strips is an estimate)."""
     return g.n > 1 and m >= FEW and cells < 10 * LNN_FULL * per_vector and g.rank < MAX_RANK
+
+
+cdef bint is_slim(int64_t terms, int64_t cells) noexcept nogil:
+    """Whether sums are so short that writing them is what costs: gemm.pyx writes along rows, strips are spread."""
+    return terms <= SLIM and cells >= 32
 
 
 cdef bint is_whole(const Geometry* g, bint transposed, int per_vector) noexcept nogil:
