@@ -151,14 +151,13 @@ cdef inline bint splits(const Planes* p) noexcept nogil:
 cdef inline void split_row(const Planes* p, const real* src, int64_t low, int64_t high, real* dst) noexcept nogil:
     """All phases of a row, of which cells low .. high are real in each."""
     cdef int last = p.rank - 1
-    cdef int64_t step = p.step[last], q = p.q[last], f, i, at
+    cdef int64_t step = p.step[last], q = p.q[last], f, i, at, cell
     unzip(src + step * low - p.shift[last], step, high - low, dst + low, p.plane)
-    for f in range(step if high - low < q else 0):
-        for i in range(q):
-            if low <= i < high:
-                continue
-            at = step * i + f - p.shift[last]
-            dst[f * p.plane + i] = src[at] if 0 <= at < p.size[last] else 0
+    for i in range(low + q - high):                 # what is before and behind them
+        at = i if i < low else i - low + high
+        for f in range(step):
+            cell = step * at + f - p.shift[last]
+            dst[f * p.plane + at] = src[cell] if 0 <= cell < p.size[last] else 0
 
 
 cdef inline void fill_phase(const Planes* p, const int64_t* phase, const real* src, real* dst) noexcept nogil:

@@ -148,9 +148,12 @@ static __attribute__((noinline)) void LNN_NAME(lnn_fill_strip)(const lnn_copies 
         T *to = strip + f * c->plane + c->low[f];
         const int64_t n = c->count[f], step = c->step, spread = c->spread;
         if (in_turn) {                      /* what only some phases have */
-            for (int64_t r = 0; r < (n > high - low ? rows : 0); r++)
-                for (int64_t i = 0; i < n; i++)
-                    if (i + c->low[f] < low || i + c->low[f] >= high) to[dst[r] + i] = from[src[r] + step * i];
+            const int64_t before = low - c->low[f], inside = high - low;
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t k = 0; k < n - inside; k++) {
+                    const int64_t i = k < before ? k : k + inside;
+                    to[dst[r] + i] = from[src[r] + step * i];
+                }
             continue;
         }
         if (step == 1 && spread == 1 && n >= SHORT && n <= 2 * SHORT)       /* two pieces that overlap */
