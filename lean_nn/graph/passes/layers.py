@@ -16,8 +16,7 @@ from lean_nn.backend import cpu_conv, cpu_linear
 from lean_nn.graph.ir import Graph, Node, Rewrite
 from lean_nn.ops.elementwise import add
 from lean_nn.primitive import FLOATS, Aval, Primitive, missing_kernel
-from lean_nn_c.step import ACTS
-from lean_nn_c.step import Step
+from lean_nn_c.step import ACTS, Step
 
 LAYERS: dict[str, Callable[..., Step | None]] = {
     "conv": cpu_conv.conv_step, "conv_input": cpu_conv.conv_input_step, "matmul": cpu_linear.matmul_step,
