@@ -50,7 +50,7 @@ LAYERS = {
     "3-D": ((2, 1, 6, 8, 6), (5, 1, 3, 3, 3), {"padding": 1}, (2,)),
     "strided, windows that overlap": ((2, 3, 21, 23), (4, 3, 7, 7), {"stride": 2, "padding": 3}, (3, 2, 1)),
     "groups": ((8, 4, 12, 10), (12, 2, 3, 5), {"padding": (1, 2), "groups": 2}, (3,)),
-    "dilated rows, cells left over": ((4, 2, 32, 35), (24, 2, 3, 7), {"dilation": (2, 1), "stride": (3, 2)}, (3,)),
+    "dilated rows, cells left over": ((4, 2, 32, 35), (40, 2, 3, 7), {"dilation": (2, 1), "stride": (3, 2)}, (3,)),
     "cells that no window reads": ((4, 1, 60, 90), (32, 1, 5, 8), {"stride": (6, 3), "padding": (1, 4)}, (3,)),
 }
 # and with many, where the image's gradient gains as well
