@@ -201,11 +201,12 @@ cdef int threads_of(const Geometry* g) noexcept nogil:
 
 
 cdef void channel_planes(const Planes* p, const real* src, real* dst) noexcept nogil:
-    """One copy, for conv_weight as well."""
+    """`fill_channel`; it is long, and this is the one copy, for taps_weight.pyx as well."""
     fill_channel(p, src, dst)
 
 
 cdef void cells_of_planes(Planes* p, Cells* c, int64_t channels) noexcept nogil:
+    """`list_cells`, likewise."""
     list_cells(p, c, channels)
 
 

@@ -3,10 +3,11 @@
     w_bar[o, (c, tap)] = sum over samples n and output cells p of  y_bar[n, o, p] * planes[n, c, off(tap) + j(p)]
 
 y_bar is packed into panels and the planes into strips, as in gemm.pyx: both run along the sum, so both are turned in
-registers, the planes run by run of neighbouring cells. Panels pay where they meet many strips; with few, rows of y_bar are read
-where they lie (1 x 1 of 64 channels to 64 or 256: 1.15 times as fast, and the same bits). The sum runs in blocks of about CELLS cells: parts of a sample,
-or several small samples together. Block sums are added in order. Each thread owns the part of w_bar it writes and walks
-all samples, so nothing is reduced across threads and the bits do not depend on their number.
+registers, the planes run by run of neighbouring cells. Panels pay where they meet many strips; with few, rows of y_bar are
+read where they lie (1 x 1 of 64 channels to 64 or 256: 1.15 times as fast, and the same bits, so that it does not matter how
+many strips a thread has). The sum runs in blocks of about CELLS cells: parts of a sample, or several small samples together.
+Block sums are added in order. Each thread owns the part of w_bar it writes and walks all samples, so nothing is reduced
+across threads and the bits do not depend on their number.
 
 A small w_bar has too few parts for that, and each part would pack all of y_bar, or read planes that another core filled. There
 the sum is cut: into pieces (a few small samples, or a band of a large one), and the pieces into shares, ranges of them, each

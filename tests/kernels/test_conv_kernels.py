@@ -242,7 +242,10 @@ def test_large(g, dtype, algorithm):
     check(g, dtype, algorithm)
 
 
-THREADED = [*(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7], *NARROW[-6:]]
+THREADED = [
+    *(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7], *NARROW[-6:],
+    Geometry(2, 32, 100, 1, (12, 11), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # one thread packs y_bar, two read it in place
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
