@@ -12,6 +12,8 @@ cdef extern from "winograd.h" nogil:
         LNN_WINO_PANEL
     void lnn_wino_copy_f32(float* to, const float* source, Py_ssize_t n) noexcept
     void lnn_wino_copy_f64(double* to, const double* source, Py_ssize_t n) noexcept
+    void lnn_wino_read_f32(float* to, const float* source, Py_ssize_t n, const float* number) noexcept
+    void lnn_wino_read_f64(double* to, const double* source, Py_ssize_t n, const double* number) noexcept
     void lnn_wino_image_f32(int m, const float** p, Py_ssize_t at, Py_ssize_t pitch, float* out,
                             Py_ssize_t step) noexcept
     void lnn_wino_image_f64(int m, const double** p, Py_ssize_t at, Py_ssize_t pitch, double* out,
@@ -21,23 +23,33 @@ cdef extern from "winograd.h" nogil:
     void lnn_wino_weight_f64(int m, int flip, Py_ssize_t filters, const double* w, Py_ssize_t next,
                              Py_ssize_t ahead, double* out, Py_ssize_t step) noexcept
     void lnn_wino_output_f32(int m, const float* t, Py_ssize_t step, float bias, float** p, const int64_t* pitch,
-                             const lnn_tail* tail, const float** other, float* zero) noexcept
+                             const lnn_tail* tail, float* zero) noexcept
     void lnn_wino_output_f64(int m, const double* t, Py_ssize_t step, double bias, double** p, const int64_t* pitch,
-                             const lnn_tail* tail, const double** other, double* zero) noexcept
-    void lnn_wino_cotangent_f32(int m, const float** p, Py_ssize_t pitch, float* out, Py_ssize_t step) noexcept
-    void lnn_wino_cotangent_f64(int m, const double** p, Py_ssize_t pitch, double* out, Py_ssize_t step) noexcept
-    void lnn_wino_filter_f32(int m, const float* u, Py_ssize_t step, int add, float** p, float* zero) noexcept
-    void lnn_wino_filter_f64(int m, const double* u, Py_ssize_t step, int add, double** p, double* zero) noexcept
-    void lnn_wino_product_f32(int mr, int nv, Py_ssize_t kn, const float* u, Py_ssize_t ldu, const float* v, int add,
-                              float* out) noexcept
-    void lnn_wino_product_f64(int mr, int nv, Py_ssize_t kn, const double* u, Py_ssize_t ldu, const double* v, int add,
-                              double* out) noexcept
+                             const lnn_tail* tail, double* zero) noexcept
+    void lnn_wino_cotangent_f32(int m, const float** p, Py_ssize_t pitch, const float* number, float* out,
+                                Py_ssize_t step) noexcept
+    void lnn_wino_cotangent_f64(int m, const double** p, Py_ssize_t pitch, const double* number, double* out,
+                                Py_ssize_t step) noexcept
+    void lnn_wino_filter_f32(int m, int flip, const float* u, Py_ssize_t step, int add, float** p, float* zero) noexcept
+    void lnn_wino_filter_f64(int m, int flip, const double* u, Py_ssize_t step, int add, double** p, double* zero) noexcept
+    void lnn_wino_product_f32(int mr, int nv, Py_ssize_t kn, const float* u, Py_ssize_t ldu, const float* v,
+                              Py_ssize_t ldv, int add, float* out) noexcept
+    void lnn_wino_product_f64(int mr, int nv, Py_ssize_t kn, const double* u, Py_ssize_t ldu, const double* v,
+                              Py_ssize_t ldv, int add, double* out) noexcept
 
 cdef inline void copy(real* to, const real* source, int64_t n) noexcept nogil:
     if real is float:
         lnn_wino_copy_f32(to, source, n)
     else:
         lnn_wino_copy_f64(to, source, n)
+
+
+cdef inline void read(real* to, const real* source, int64_t n, const real* number) noexcept nogil:
+    """relu(batch norm) of n neighbours, by a channel's three numbers."""
+    if real is float:
+        lnn_wino_read_f32(to, source, n, number)
+    else:
+        lnn_wino_read_f64(to, source, n, number)
 
 
 cdef inline void image(int m, const real** p, int64_t at, int64_t pitch, real* out, int64_t step) noexcept nogil:
@@ -58,35 +70,35 @@ cdef inline void weight(int m, bint flip, int64_t filters, const real* w, int64_
 
 
 cdef inline void output(int m, const real* t, int64_t step, real bias, real** p, const int64_t* pitch,
-                        const lnn_tail* tail, const real** other, real* zero) noexcept nogil:
+                        const lnn_tail* tail, real* zero) noexcept nogil:
     """The m x m outputs A^T t A + bias of every lane and their tail, to p[lane]; `zero` stays zero if the sums are
     finite."""
     if real is float:
-        lnn_wino_output_f32(m, t, step, bias, p, pitch, tail, other, zero)
+        lnn_wino_output_f32(m, t, step, bias, p, pitch, tail, zero)
     else:
-        lnn_wino_output_f64(m, t, step, bias, p, pitch, tail, other, zero)
+        lnn_wino_output_f64(m, t, step, bias, p, pitch, tail, zero)
 
 
-cdef inline void cotangent(int m, const real** p, int64_t pitch, real* out, int64_t step) noexcept nogil:
-    """out[xi*step + lane] = (A g A^T)[xi] of the m x m cells at p[lane]."""
+cdef inline void cotangent(int m, const real** p, int64_t pitch, const real* number, real* out, int64_t step) noexcept nogil:
+    """out[xi*step + lane] = (A g A^T)[xi] of the m x m cells at p[lane], or of relu(batch norm) of them."""
     if real is float:
-        lnn_wino_cotangent_f32(m, p, pitch, out, step)
+        lnn_wino_cotangent_f32(m, p, pitch, number, out, step)
     else:
-        lnn_wino_cotangent_f64(m, p, pitch, out, step)
+        lnn_wino_cotangent_f64(m, p, pitch, number, out, step)
 
 
-cdef inline void filters(int m, const real* u, int64_t step, bint add, real** p, real* zero) noexcept nogil:
-    """The 3 x 3 cells (+)= G^T u G of every lane, at p[lane]; `zero` stays zero if all are finite."""
+cdef inline void filters(int m, bint flip, const real* u, int64_t step, bint add, real** p, real* zero) noexcept nogil:
+    """The 3 x 3 cells (+)= G^T u G of every lane, at p[lane], or turned; `zero` stays zero if all are finite."""
     if real is float:
-        lnn_wino_filter_f32(m, u, step, add, p, zero)
+        lnn_wino_filter_f32(m, flip, u, step, add, p, zero)
     else:
-        lnn_wino_filter_f64(m, u, step, add, p, zero)
+        lnn_wino_filter_f64(m, flip, u, step, add, p, zero)
 
 
-cdef inline void product(int rows, int vectors, int64_t terms, const real* u, int64_t ldu, const real* v, bint add,
-                         real* out) noexcept nogil:
+cdef inline void product(int rows, int vectors, int64_t terms, const real* u, int64_t ldu, const real* v, int64_t ldv,
+                         bint add, real* out) noexcept nogil:
     """out[r, lane] (+)= sum_k u[r, k] v[k, lane]"""
     if real is float:
-        lnn_wino_product_f32(rows, vectors, terms, u, ldu, v, add, out)
+        lnn_wino_product_f32(rows, vectors, terms, u, ldu, v, ldv, add, out)
     else:
-        lnn_wino_product_f64(rows, vectors, terms, u, ldu, v, add, out)
+        lnn_wino_product_f64(rows, vectors, terms, u, ldu, v, ldv, add, out)

@@ -29,6 +29,7 @@ products.
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry, ceil_div, clip
+from lean_nn_c._head cimport Head
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._winograd cimport LNN_WINO_VECTORS
 
@@ -89,6 +90,7 @@ cdef struct Plan:
     double work                 # products of a virtual channel and row, in units
     int64_t w_row, w_channel, w_y, w_z  # steps of the weight
     const lnn_tail* tail        # what follows every output's sum, or NULL
+    const Head* head            # what the image is made by as it is read, or NULL
 
 
 cdef struct Run:                # neighbouring tiles, which read one patch
@@ -235,7 +237,7 @@ cdef inline bint set_axis(Axis* a, const Geometry* g, int i, bint transposed, in
 cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int m, int64_t width) noexcept nogil:
     """Returns whether the algorithm applies: one to three axes, stride or dilation 1 on each of the last two."""
     cdef int last = g.rank - 1
-    p.line, p.tail = g.rank == 1, NULL
+    p.line, p.tail, p.head = g.rank == 1, NULL, NULL
     if g.rank > 3 or p.line and m == 2:
         return False
     p.m, p.points, p.flip, p.n, p.groups, p.width = m, (m + 2) * (m + 2), transposed, g.n, g.groups, width

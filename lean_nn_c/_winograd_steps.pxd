@@ -3,9 +3,11 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from lean_nn_c._simd cimport lanes
+from lean_nn_c._head cimport Head, head_numbers
+from lean_nn_c._simd cimport finish as end, lanes
+from lean_nn_c._tail cimport LNN_GATE, lnn_tail
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, weight
+from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, read, weight
 from lean_nn_c._winograd_plan cimport (
     MAX_BLOCKS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, blocks_apart, cells_left, cut, filter_cells,
     patch_pitch, patch_size, place_tiles, tiles_of, zone_of,
@@ -14,6 +16,7 @@ from lean_nn_c._winograd_plan cimport (
 cdef enum:
     BLOCK = 64              # channels of a partial sum
     PANELS = 4              # panels of rows worked on together: with a block of U they stay in the second-level cache
+    LIMIT = 6291456         # values of U made at a time when there are many units; of what threads make for themselves
     PAD = 16                # values between the points' matrices, lest they all fall into the same cache sets
 
 
@@ -49,17 +52,27 @@ cdef inline int64_t u_size(const Plan* p) noexcept nogil:
     return p.points * u_step(p)
 
 
+cdef inline int64_t panels_at_once(const Plan* p) noexcept nogil:
+    return min(max(LIMIT // (blocks_of(p) * u_size(p)), PANELS), panels_of(p))
+
+
+cdef inline int64_t deep_u(const Plan* p, bint packed) noexcept nogil:
+    """Values of U that a thread makes: none where all of it was made beforehand."""
+    return 0 if packed else PANELS * u_size(p)
+
+
 cdef inline int64_t v_step(int64_t channels, int64_t row) noexcept nogil:
     """Between the points, if each has so many channels, `row` apart."""
     return channels * row + PAD
 
 
-cdef inline int64_t v_block(const Plan* p, int64_t block) noexcept nogil:
-    return block * p.points * v_step(BLOCK, p.width)
+cdef inline int64_t v_block(const Plan* p, int64_t block, int64_t row) noexcept nogil:
+    return block * p.points * v_step(BLOCK, row)
 
 
 cdef inline int64_t v_size(const Plan* p) noexcept nogil:
-    return v_block(p, blocks_of(p) - 1) + p.points * v_step(terms_of(p, blocks_of(p) - 1), p.width)
+    """Of one unit by itself: channels a unit's width apart."""
+    return v_block(p, blocks_of(p) - 1, p.width) + p.points * v_step(terms_of(p, blocks_of(p) - 1), p.width)
 
 
 cdef inline int64_t t_step(const Plan* p) noexcept nogil:
@@ -93,6 +106,8 @@ cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, 
     cdef real patch[MAX_LINES * MAX_PITCH]
     cdef const real* at[MAX_WIDTH]
     cdef Tiles s
+    cdef real number[3]
+    cdef const real* headed = <const real*>&number[0] if p.head != NULL and not p.flip else <const real*>NULL
     cdef int64_t c, i, block, pitch = patch_pitch(p)
     for block in range(p.z.blocks * p.y.blocks * p.x.blocks):
         if not leads(p, block):
@@ -102,7 +117,9 @@ cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, 
         for i in range(p.width):
             at[i] = &patch[0] + s.cell[i]
         for c in range(low, high):
-            bring_patches(p, &s, x + c * p.in_cells, &patch[0], pitch)
+            if headed != NULL:
+                head_numbers(p.head, c, 1, &number[0])
+            bring_patches(p, &s, x + c * p.in_cells, headed, &patch[0], pitch)
             transform_patches(p, &s, block, c, first, stop, per, &at[0], pitch, v, row)
 
 
@@ -112,12 +129,26 @@ cdef inline bint leads(const Plan* p, int64_t block) noexcept nogil:
     return p.x.family[x] == x and p.y.family[y] == y
 
 
-cdef inline void bring_patches(const Plan* p, const Tiles* s, const real* x, real* patch, int64_t pitch) noexcept nogil:
+cdef inline void bring_patches(const Plan* p, const Tiles* s, const real* x, const real* headed, real* patch,
+                               int64_t pitch) noexcept nogil:
     cdef int64_t i, line
-    for i in range(s.runs):
+    for i in range(s.runs if headed != NULL else 0):
+        for line in range(s.run[i].rows):
+            read(patch + s.run[i].place + line * pitch, x + s.run[i].source + line * p.x.in_size, s.run[i].columns, headed)
+    for i in range(s.runs if headed == NULL else 0):
         for line in range(s.run[i].rows):
             copy_row(x + s.run[i].source + line * p.y.in_step * p.x.in_size, p.x.in_step, s.run[i].columns,
                      patch + s.run[i].place + line * pitch, 1)
+
+
+cdef inline void read_planes(const Head* head, int64_t planes, int64_t channels, int64_t cells, const real* x,
+                             real* image) noexcept nogil:
+    """An image that has a head, as an array."""
+    cdef real number[3]
+    cdef int64_t i
+    for i in range(planes):
+        head_numbers(head, i % channels, 1, &number[0])
+        read(image + i * cells, x + i * cells, cells, <const real*>&number[0])
 
 
 cdef inline void transform_patches(const Plan* p, const Tiles* s, int64_t block, int64_t channel, int64_t first,
@@ -217,11 +248,11 @@ cdef inline int next_run(const Pieces* s, int k, int i, int j, int64_t* low, int
 
 
 cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t stop, int64_t block, const real* u,
-                          int64_t u_panel, const real* v, real* t) noexcept nogil:
-    """T of panels first..stop of one unit gets a block's share."""
+                          int64_t u_panel, const real* v, int64_t v_row, real* t) noexcept nogil:
+    """T of panels first..stop of one unit gets a block's share; channels of V are `v_row` apart."""
     cdef int64_t row[PANELS + 1]
     cdef Pieces pieces
-    cdef int64_t n, low, high, u_next = u_step(p), v_next = v_step(terms_of(p, block), p.width), t_next = t_step(p)
+    cdef int64_t n, low, high, u_next = u_step(p), v_next = v_step(terms_of(p, block), v_row), t_next = t_step(p)
     cdef int64_t depth = depth_of(p), panels = stop - first
     cdef const Zone* zone = zone_of(p, unit)
     cdef int vectors = <int>((tiles_of(p, zone, unit, 1) * LNN_WINO_VECTORS + p.width - 1) // p.width), i, j, k
@@ -229,7 +260,7 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
     list_pieces(p, zone, block * BLOCK, block * BLOCK + terms_of(p, block), &pieces)
     for n in range(panels + 1):
         row[n] = row_of(p, first + n)
-    v += v_block(p, block)
+    v += v_block(p, block, v_row)
     for j in range(p.m + 2):
         for i in range(p.m + 2):
             k, add = 0, block > 0
@@ -239,7 +270,7 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
                     break
                 for n in range(panels):     # a sum of no terms is zero
                     product(<int>(row[n + 1] - row[n]), vectors, high - low, u + n * u_panel + low, depth,
-                            v + low * p.width, add, t + (row[n] - row[0]) * p.width)
+                            v + low * v_row, v_row, add, t + (row[n] - row[0]) * p.width)
                 add = True
             u, v, t = u + u_next, v + v_next, t + t_next
 
@@ -270,34 +301,45 @@ cdef inline void place_phase(const Plan* p, const Tiles* s, int64_t phase, int k
         at.dest[lane] = s.dest[k + lane]
         at.pitch[lane] = 3 if p.line else p.y.out_step * p.x.out_size
         at.detour[lane] = at.lines[lane] != p.y.m or at.columns[lane] != p.x.m or p.x.out_step != 1
+        at.detours |= at.detour[lane]
+    for lane in range(per_vector):
+        at.detour[lane] |= at.detours and p.tail != NULL        # then the tail is for all of them
         if at.detour[lane]:
             at.pitch[lane] = 3 if p.line else 4
-            at.detours = True
 
 
-cdef inline const real* partner(const Plan* p, const real* place) noexcept nogil:
-    """What the tail adds to an output."""
-    return <const real*>(<size_t>place + p.tail.other)
+cdef inline void end_apart(const Plan* p, const Places* at, int per_vector, int64_t lead, const real* place,
+                           real* whole) noexcept nogil:
+    """The tail of results that take a detour: what it reads takes the same way."""
+    cdef real more[2][8 * MAX_WIDTH]    # what is added, and the gates
+    cdef int64_t i, line = p.y.out_step * p.x.out_size
+    cdef size_t apart
+    cdef int k, lane
+    cdef lnn_tail tail = p.tail[0]
+    memset(&more[0][0], 0, sizeof(more))
+    for k in range(0 if tail.adds else 1, 2 if tail.act == LNN_GATE else 1):
+        apart = tail.gate if k else tail.other
+        for lane in range(per_vector):
+            for i in range(at.lines[lane]):
+                copy_row(<const real*>(<size_t>(place + at.dest[lane] + i * line) + apart), p.x.out_step, at.columns[lane],
+                         &more[k][16 * lane + 4 * i + lead], 1)
+    tail.other, tail.gate = <size_t>&more[0][0] - <size_t>whole, <size_t>&more[1][0] - <size_t>whole
+    end(&tail, whole, 16 * per_vector)
 
 
 cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,
                         real* y) noexcept nogil:
     """The outputs of rows first..stop of one unit. Returns whether some sum is not finite."""
     cdef real whole[8 * MAX_WIDTH]      # sixteen cells for every lane of a vector
-    cdef real more[8 * MAX_WIDTH]       # and those that the tail adds to them
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
-    cdef const real* other[MAX_WIDTH]
     cdef Tiles s
     cdef Places at
     cdef real* place
     cdef int64_t row, i, line = p.y.out_step * p.x.out_size
     cdef int vector, lane, per_vector = lanes(t)
-    cdef bint adds = p.tail != NULL and p.tail.adds
     place_tiles(p, unit, &s)
     memset(&zero[0], 0, sizeof(zero))
-    if adds:
-        memset(&more[0], 0, sizeof(more))
     for vector in range(s.vectors):
         at.phase = -1
         for row in range(first, stop):
@@ -306,14 +348,11 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
             place = y + at.offset + (row - at.phase * p.true_rows) * p.out_cells
             for lane in range(per_vector):
                 to[lane] = &whole[16 * lane] if at.detour[lane] else place + at.dest[lane]
-                if adds:
-                    other[lane] = &more[16 * lane] if at.detour[lane] else partner(p, <const real*>to[lane])
-                    for i in range(at.lines[lane] if at.detour[lane] else 0):
-                        copy_row(partner(p, <const real*>place + at.dest[lane] + i * line), p.x.out_step,
-                                 at.columns[lane], &more[16 * lane + 4 * i + s.lead], 1)
             output(p.m, t + (row - first) * p.width + vector * per_vector, t_step(p),
-                   b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0], p.tail, &other[0],
-                   &zero[0])
+                   b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0],
+                   p.tail if not at.detours else NULL, &zero[0])
+            if at.detours and p.tail != NULL:
+                end_apart(p, &at, per_vector, s.lead, <const real*>place, &whole[0])
             for lane in range(per_vector if at.detours else 0):
                 for i in range(at.lines[lane] if at.detour[lane] else 0):
                     copy_row(<const real*>&whole[16 * lane + 4 * i + s.lead], 1, at.columns[lane],
@@ -325,8 +364,10 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
 
 
 cdef inline bint finish(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* w,
-                        const real* packed, real* own_u, const real* v, real* t, const real* b, real* y) noexcept nogil:
-    """Panels first..stop of some units, whose V is there; their U is at `packed`, or made in `own_u`.
+                        const real* packed, real* own_u, const real* v, int64_t v_unit, int64_t v_row, real* t,
+                        const real* b, real* y) noexcept nogil:
+    """Panels first..stop of some units, whose V is there, units and channels as far apart as said; their U is at `packed`,
+    or made in `own_u`.
 
     Returns whether some output is not finite.
     """
@@ -341,7 +382,7 @@ cdef inline bint finish(const Plan* p, int64_t unit, int64_t units, int64_t firs
             for panel in range(first, stop):
                 make_u(p, panel, block, w, own_u + (panel - first) * u_panel)
         for i in range(units):
-            multiply(p, unit + i, first, stop, block, u, u_panel, v + i * v_size(p), t + i * t_size(p))
+            multiply(p, unit + i, first, stop, block, u, u_panel, v + i * v_unit, v_row, t + i * t_size(p))
     for i in range(units):
         spoilt |= make_y(p, unit + i, row_of(p, first), row_of(p, stop), t + i * t_size(p), b, y)
     return spoilt

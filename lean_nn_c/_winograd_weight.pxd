@@ -33,9 +33,10 @@ result.
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from lean_nn_c._head cimport head_numbers
 from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_PANEL, cotangent, filters, product
+from lean_nn_c._winograd cimport LNN_WINO_PANEL, cotangent, filters, product, read
 from lean_nn_c._winograd_plan cimport MAX_WIDTH, Plan, Tiles, Zone, cells_left, filter_cells, place_tiles
 from lean_nn_c._winograd_steps cimport PAD, PANELS, Pieces, copy_row, list_pieces, next_run
 
@@ -78,7 +79,7 @@ cdef inline int64_t q_step(const Plan* p) noexcept nogil:
 
 
 cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int64_t columns, int64_t lead,
-                            real* tile) noexcept nogil:
+                            const real* headed, real* tile) noexcept nogil:
     """A tile that hangs over the edge, or whose cells are not neighbours, with zeros where it has none."""
     cdef int64_t i, part, step = p.x.out_step
     memset(tile, 0, 16 * sizeof(real))
@@ -90,7 +91,10 @@ cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int
                 copy_row(y_bar + 3 * i * step, step, part, tile + 4 * i, 1)
         return
     for i in range(lines):
-        copy_row(y_bar + i * p.y.out_step * p.x.out_size, step, columns, tile + 4 * i, 1)
+        if headed != NULL:
+            read(tile + 4 * i, y_bar + i * p.x.out_size, columns, headed)
+        else:
+            copy_row(y_bar + i * p.y.out_step * p.x.out_size, step, columns, tile + 4 * i, 1)
 
 
 cdef inline int64_t parts_of(const Plan* p, int itemsize) noexcept nogil:
@@ -110,6 +114,16 @@ cdef inline int64_t parts_of(const Plan* p, int itemsize) noexcept nogil:
     return parts
 
 
+cdef inline void add_shares(int64_t parts, int64_t weights, const real* shares, int64_t own, real* w_bar) noexcept nogil:
+    """The parts' own w_bar, `own` values apart, in order."""
+    cdef int64_t i, k
+    for k in range(weights):
+        w_bar[k] = shares[k]
+    for i in range(1, parts):
+        for k in range(weights):
+            w_bar[k] += shares[i * own + k]
+
+
 cdef inline int64_t columns_of_threads(const Plan* p, int threads) noexcept nogil:
     """Into how many ranges of strips w_bar is cut, if `threads` rectangles shall be the least work to make V and Q for."""
     cdef int64_t best = 1, columns
@@ -125,12 +139,17 @@ cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* 
     """Q of one strip and unit: a vector of channels at a time, whose planes often fall into the same cache sets."""
     cdef real whole[8 * MAX_WIDTH]        # sixteen cells for every lane of a vector
     cdef const real* at[MAX_WIDTH]
+    cdef real number[3 * MAX_WIDTH]       # of every lane's channel, if what is read has a head
+    cdef real own[3]
     cdef Tiles s
     cdef int64_t row, lines, columns
+    cdef bint headed = p.head != NULL and p.flip
     cdef int tile, lane, i, per_vector = lanes(y_bar), vectors = vectors_of(p, strip, per_vector)
     cdef bint inside
     place_tiles(p, unit, &s)
     for i in range(vectors):
+        for lane in range(per_vector if headed else 0):
+            head_numbers(p.head, min(strip * p.width + i * per_vector + lane, p.rows - 1), per_vector, &number[lane])
         for tile in range(s.count):
             lines = cells_left(&p.y, s.left_y[tile], 0)
             columns = cells_left(&p.x, s.left_x[tile], 0)
@@ -139,10 +158,11 @@ cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* 
                 row = min(strip * p.width + i * per_vector + lane, p.rows - 1)      # lanes without one repeat the last
                 at[lane] = y_bar + row * p.out_cells + s.dest[tile]
                 if not inside:
-                    bring_tile(p, at[lane], lines, columns, s.lead, &whole[16 * lane])
+                    own[0], own[1], own[2] = number[lane], number[per_vector + lane], number[2 * per_vector + lane]
+                    bring_tile(p, at[lane], lines, columns, s.lead, &own[0] if headed else <real*>NULL, &whole[16 * lane])
                     at[lane] = &whole[16 * lane]
             cotangent(p.m, &at[0], p.y.out_step * p.x.out_size if inside else 4,
-                      q + tile * p.width + i * per_vector, step)
+                      <const real*>&number[0] if headed and inside else <const real*>NULL, q + tile * p.width + i * per_vector, step)
 
 
 cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64_t stop, int vectors, int64_t tiles,
@@ -183,7 +203,7 @@ cdef inline void sum_run(const Plan* p, int64_t channels, int vectors, int64_t t
             low = channels * i // panels
             high = channels * (i + 1) // panels
             product(<int>(high - low), vectors, min(<int64_t>CHAIN, tiles - tile), v + low * pitch + tile, pitch,
-                    q + tile * p.width, add or tile > 0, du + low * p.width)
+                    q + tile * p.width, p.width, add or tile > 0, du + low * p.width)
         tile += CHAIN
 
 
@@ -207,7 +227,7 @@ cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t stri
                 to[lane] = w_bar + row * p.w_row + c * p.w_channel if p.plain and row < p.rows else &nine[9 * lane]
             if p.plain and strip * p.width + (i + 1) * per_vector > p.rows:
                 memset(&nine[0], 0, sizeof(nine))
-            filters(p.m, du + (c - first) * p.width + i * per_vector, du_step, add and p.plain, &to[0], &zero[0])
+            filters(p.m, p.flip, du + (c - first) * p.width + i * per_vector, du_step, add and p.plain, &to[0], &zero[0])
             if not p.plain:
                 spread_filters(p, &cells, strip * p.width + i * per_vector, per_vector, <const real*>&nine[0], add,
                                w_bar + (c - cells.block * p.true_channels) * p.w_channel)

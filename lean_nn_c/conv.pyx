@@ -15,97 +15,29 @@ This module only chooses: it is compiled once, and calls the kernels of the leve
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
-from lean_nn_c._pointwise cimport weight_packs, weight_panels
-from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
-from lean_nn_c._tail cimport LNN_PLAIN, lnn_tail
-from lean_nn_c._types cimport real
-from lean_nn_c._winners_plan cimport Winners, set_winners, winners_pay
-from lean_nn_c.direct cimport (
-    all_finite, direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight, strips_lead,
-    strips_pay,
+from lean_nn_c._conv_choice cimport (
+    AUTO, DIRECT, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_taps, by_winograd, choose, final, in_panels, told,
 )
-from lean_nn_c.precision cimport is_fast
+from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
+from lean_nn_c._head cimport HEADS, Head, read_head
+from lean_nn_c._pointwise cimport weight_panels
+from lean_nn_c._tail cimport aim_tail, lnn_tail, tail_arrays
+from lean_nn_c._types cimport real
+from lean_nn_c._winners_plan cimport set_winners, winners_pay
+from lean_nn_c.direct cimport (
+    all_finite, direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight,
+)
 from lean_nn_c.step cimport (
     STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, read_tail, take_scratch,
 )
-from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, panelled_conv, panelled_pack, taps_conv, taps_left
+from lean_nn_c.taps cimport DONE, UNSUITED, panelled_conv, panelled_pack, taps_conv
 from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_input, winners_conv_weight, winners_lanes
 from lean_nn_c.winograd cimport (
-    winograd_conv, winograd_conv_weight, winograd_gain, winograd_pack, winograd_packed, winograd_tile,
-    winograd_weight_gain, winograd_weight_tile,
+    winograd_both, winograd_conv, winograd_conv_both, winograd_conv_weight, winograd_pack, winograd_packed, winograd_read,
+    winograd_reads, winograd_tile, winograd_weight_tile,
 )
 
-cdef enum Algorithm:
-    AUTO
-    TAPS
-    WINOGRAD
-    STRIPS
-    DIRECT
-
 ALGORITHMS = {"auto": AUTO, "taps": TAPS, "winograd": WINOGRAD, "strips": STRIPS, "direct": DIRECT}
-
-cdef struct Plan:
-    Geometry g
-    Algorithm by
-    bint bias           # there is one (for `pack`: it is conv_input's weight)
-    lnn_tail tail
-    int m               # Winograd's tiles; 0: it does not apply
-    bint few            # whether strips are taken: decided once, as is
-    double gain         # how many times as fast as taps Winograd's algorithm is, by estimate; 0: it is not
-    bint packed         # a transformed weight comes with the arrays,
-    bint panelled       # or one in panels
-    int64_t windows     # of a pooling, on a plane of outputs,
-    Winners at          # and how its winners are summed
-
-
-# --- which algorithm ---
-
-
-cdef bint by_strips(const Plan* p, Kind kind, int itemsize) noexcept nogil:
-    return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind, itemsize))
-
-
-cdef void choose(Plan* p, str name, int itemsize):
-    """What the geometry alone decides."""
-    cdef const Geometry* g = &p.g
-    cdef bint transposed = name == "conv_input"
-    cdef double left
-    if name == "conv_weight":
-        p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT, itemsize)
-        p.gain = winograd_weight_gain(g, p.m, itemsize)
-    else:
-        p.m = winograd_tile(g, transposed, itemsize)
-        p.few = by_strips(p, CONV_INPUT if transposed else CONV, itemsize)
-        p.gain = winograd_gain(g, transposed, p.m, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
-        left = taps_left(g, transposed)
-        if g.stride[g.rank - 1] > 1 and g.out[g.rank - 1] < 24 and not p.few:
-            left *= 0.75 if g.rank > 2 else 0.9     # the estimate is from before more of short strided rows were listed
-        p.gain *= left
-        if left < 1 and p.gain < 1.1:       # as in winograd_gain: less is not sure
-            p.gain = 0
-
-
-cdef bint by_winograd(const Plan* p) noexcept nogil:
-    return p.m != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.gain > 0 and is_fast()))
-
-
-cdef bint by_taps(const Plan* p) noexcept nogil:
-    return p.by != STRIPS and p.by != DIRECT
-
-
-cdef bint in_panels(const Plan* p, bint transposed) noexcept nogil:
-    """Whether a packed weight is one in panels: of a layer with one tap, which has nothing to gain from Winograd's tiles."""
-    return by_taps(p) and p.by != WINOGRAD and not p.few and weight_packs(&p.g, transposed)
-
-
-cdef bint final(int status) noexcept nogil:
-    """Whether no other algorithm is to be tried: the result stands, or there is no memory."""
-    return status == DONE or status == NO_MEMORY
-
-
-cdef int told(int status) noexcept nogil:
-    return STEP_DONE if status == DONE else STEP_NO_MEMORY
 
 
 cdef bint spoilt(const real* result, Py_ssize_t n, const real* factor, Py_ssize_t m) noexcept nogil:
@@ -134,7 +66,7 @@ cdef int conv(const Plan* p, bint transposed, const real* source, const real* w,
     if p.few and not empty and (transposed or not by_winograd(p)):
         status = strips_conv(g, transposed, source, w, b, tail, out)
     if not final(status) and not empty and by_winograd(p) and not p.panelled:
-        status = winograd_conv(g, transposed, p.m, source, w, packed, b, tail, out)
+        status = winograd_conv(g, transposed, p.m, source, w, packed, b, tail, NULL, out)
     if not final(status) and not empty and p.panelled:      # nothing is padded: no zero meets what is not finite
         status = panelled_conv(g, transposed, source, packed, b, tail, out)
     if not final(status) and not empty and by_taps(p):
@@ -178,6 +110,47 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
     return STEP_DONE
 
 
+cdef const real* read_image(const Geometry* g, const Head* head, const real* x) noexcept nogil:
+    """The image that a head makes, in scratch; NULL: no memory."""
+    cdef real* image = <real*>take_scratch(g.n * g.c * g.cells * sizeof(real))
+    if image != NULL:
+        winograd_read(g, head, x, image)
+    return image
+
+
+cdef int conv_headed(const Plan* p, const Head* head, const real* x, const real* w, const real* b, const real* packed,
+                     const lnn_tail* tail, real* y) noexcept nogil:
+    """conv of an image that is made as it is read; at once only where Winograd's algorithm cannot take it."""
+    cdef int status = UNSUITED
+    cdef const real* image
+    if by_winograd(p):
+        status = winograd_conv(&p.g, False, p.m, x, w, packed, b, tail, head, y)
+    if final(status):
+        return told(status)
+    image = read_image(&p.g, head, x)
+    status = conv(p, False, image, w, b, packed, tail, y) if image != NULL else STEP_NO_MEMORY
+    give_scratch(<void*>image)
+    return status
+
+
+cdef int conv_both(const Pair* p, const real* y_bar, const real* w, const real* x, const lnn_tail* tail, const Head* head,
+                   real* x_bar, real* w_bar) noexcept nogil:
+    """conv_input and conv_weight."""
+    cdef int status = UNSUITED
+    cdef const real* image = x
+    if by_winograd(&p.input) and by_winograd(&p.weight):
+        status = winograd_conv_both(&p.input.g, p.input.m, y_bar, w, x, tail, head, x_bar, w_bar)
+    if final(status):
+        return told(status)
+    status = conv(&p.input, True, y_bar, w, <const real*>NULL, <const real*>NULL, tail, x_bar)
+    if head != NULL:
+        image = read_image(&p.input.g, head, x)
+    if status == STEP_DONE:
+        status = conv_weight(&p.weight, image, y_bar, w_bar) if image != NULL else STEP_NO_MEMORY
+    give_scratch(<void*>image if head != NULL else NULL)
+    return status
+
+
 cdef float* spread_out(const Plan* p, const float* y_bar, const int64_t* idx) noexcept nogil:
     """y_bar in an array of the output's size, scratch; NULL: no memory."""
     cdef int64_t i, outs = p.g.n * p.g.o * p.g.outs
@@ -219,12 +192,17 @@ cdef int conv_at(const Plan* p, bint transposed, const float* factor, const floa
 
 
 cdef int run_conv(const void* plan, bint transposed, char** at, real unused) noexcept nogil:
-    """Arrays: source, w[, b][, what the tail adds][, packed], result."""
+    """Arrays: source, w[, b][, what the tail adds][, its gate][, packed][, the head's four], result."""
     cdef const Plan* p = <const Plan*>plan
     cdef lnn_tail tail = p.tail
-    cdef int b = 2, other = b + p.bias, packed = other + tail.adds, out = packed + p.packed
-    tail.other = <size_t>at[other] - <size_t>at[out]
-    cdef bint ends = (tail.adds or tail.act != LNN_PLAIN) and not probing()
+    cdef int b = 2, other = b + p.bias, packed = other + tail_arrays(&tail), heads = packed + p.packed
+    cdef int out = heads + (HEADS if p.headed else 0)
+    cdef bint ends = aim_tail(&tail, at, other, out) and not probing()
+    cdef Head head
+    if p.headed:
+        read_head(&head, at + heads)
+        return conv_headed(p, &head, <const real*>at[0], <const real*>at[1], <const real*>at[b] if p.bias else NULL,
+                           <const real*>at[packed] if p.packed else NULL, &tail if ends else NULL, <real*>at[out])
     return conv(p, transposed, <const real*>at[0], <const real*>at[1], <const real*>at[b] if p.bias else NULL,
                 <const real*>at[packed] if p.packed else NULL, &tail if ends else NULL,
                 <real*>at[out])
@@ -252,6 +230,27 @@ cdef int conv_weight_f32(const void* plan, char** at) noexcept nogil:
 
 cdef int conv_weight_f64(const void* plan, char** at) noexcept nogil:
     return conv_weight(<const Plan*>plan, <const double*>at[0], <const double*>at[1], <double*>at[2])
+
+
+cdef int run_both(const void* plan, char** at, real unused) noexcept nogil:
+    """Arrays: y_bar, w, x[, what the tail of x_bar adds][, its gate][, the four of x's head], x_bar, w_bar."""
+    cdef const Pair* p = <const Pair*>plan
+    cdef lnn_tail tail = p.input.tail
+    cdef int heads = 3 + tail_arrays(&tail), out = heads + (HEADS if p.input.headed else 0)
+    cdef bint ends = aim_tail(&tail, at, 3, out) and not probing()
+    cdef Head head
+    if p.input.headed:
+        read_head(&head, at + heads)
+    return conv_both(p, <const real*>at[0], <const real*>at[1], <const real*>at[2], &tail if ends else NULL,
+                     &head if p.input.headed else NULL, <real*>at[out], <real*>at[out + 1])
+
+
+cdef int both_f32(const void* plan, char** at) noexcept nogil:
+    return run_both(plan, at, <float>0)
+
+
+cdef int both_f64(const void* plan, char** at) noexcept nogil:
+    return run_both(plan, at, <double>0)
 
 
 cdef int conv_weight_at(const void* plan, char** at) noexcept nogil:
@@ -324,29 +323,33 @@ cdef int read_plan(Plan* p, str name, bint wide, bint packed, int64_t n, int64_t
 def step(
     str name, bint wide, bint bias, int64_t n, int64_t c, int64_t o, int64_t groups,
     tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad, tuple dilation, str algorithm="auto",
-    bint other=False, str act="", double slope=0, bint packed=False,
+    bint other=False, str act="", double slope=0, bint packed=False, bint head=False,
 ):
-    """One of conv (x, w[, b][, other][, packed], y), conv_input (y_bar, w[, b][, other][, packed], x_bar), conv_weight (x,
-    y_bar, w_bar), unfold (x, cols) and fold (cols, x_bar; both with o = c) on flat arrays of float64 (`wide`) or float32.
+    """One of conv (x, w[, b][, other][, gate][, packed][, head], y), conv_input (y_bar, w[, b][, other][, gate][, packed], x_bar),
+    conv_weight (x, y_bar, w_bar), unfold (x, cols) and fold (cols, x_bar; both with o = c) on flat arrays of float64 (`wide`) or float32.
 
-    `other` is added to the result, then comes `act` of step.ACTS (tail.h); `packed` is what `pack` made of the weight.
+    `other` is added to the result, then comes `act` of step.ACTS (tail.h), of which relu_gate has the array `gate`; `packed` is what
+    `pack` made of the weight. With a head, the arrays mean, rstd, w and b of a batch norm, the image is relu(batch norm of x):
+    for geometries that `headed` allows.
     """
     cdef Plan p
     cdef int item = 8 if wide else 4
     cdef Kernel run
     read_plan(&p, name, wide, packed, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
-    read_tail(&p.tail, other, act, slope)
-    p.bias = bias
+    read_tail(&p.tail, other, act, slope, True)
+    p.bias, p.headed = bias, head
+    if head and not (name == "conv" and winograd_reads(&p.g)):
+        refuse("no head for this geometry")
     x, w, y = item * n * c * p.g.cells, item * o * p.g.cg * p.g.taps, item * n * o * p.g.outs
     if name == "conv" or name == "conv_input":
         source, result, channels = (x, y, o) if name == "conv" else (y, x, c)
         run = (conv_f64 if wide else conv_f32) if name == "conv" else conv_input_f64 if wide else conv_input_f32
-        more = [*([item * channels] if bias else []), *([result] if other else [])]
+        more = [*([item * channels] if bias else []), *[result] * tail_arrays(&p.tail)]
         if packed:
             p.panelled = in_panels(&p, name == "conv_input")
             more.append(item * (weight_panels(&p.g, name == "conv_input") if p.panelled
                                 else winograd_packed(&p.g, name == "conv_input", p.m)))
-        sizes = (source, w, *more, result)
+        sizes = (source, w, *more, *[item * c] * (HEADS if head else 0), result)
     elif name == "conv_weight":
         run, sizes = conv_weight_f64 if wide else conv_weight_f32, (x, y, w)
     elif name == "unfold":
@@ -375,6 +378,36 @@ def winners(
     if transposed:
         return make_step("conv_input_at", conv_input_at, &p, sizeof(p), (values, 2 * values, w, x), 1, None, True)
     return make_step("conv_weight_at", conv_weight_at, &p, sizeof(p), (x, values, 2 * values, w), 1, None, True)
+
+
+def both(
+    bint wide, int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad,
+    tuple dilation, str algorithm="auto", bint other=False, str act="", double slope=0, bint head=False,
+):
+    """A step (y_bar, w, x[, other][, gate][, head], x_bar, w_bar): conv_input, with what may follow it, and conv_weight of one layer,
+    whose x may have a head. None where one call has nothing to gain."""
+    cdef Pair p
+    cdef int item = 8 if wide else 4
+    read_plan(&p.input, "conv_input", wide, False, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
+    read_plan(&p.weight, "conv_weight", wide, False, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
+    read_tail(&p.input.tail, other, act, slope, True)
+    p.input.bias, p.input.headed = False, head
+    x, w, y = item * n * c * p.input.g.cells, item * o * p.input.g.cg * p.input.g.taps, item * n * o * p.input.g.outs
+    if (min(x, w, y) == 0 or p.input.few or p.weight.few or not by_winograd(&p.input) or not by_winograd(&p.weight)
+            or p.input.m != p.weight.m or head and not winograd_reads(&p.input.g) or not winograd_both(&p.input.g, p.input.m, item)):
+        return None
+    return make_step("conv_both", both_f64 if wide else both_f32, &p, sizeof(p),
+                     (y, w, x, *[x] * tail_arrays(&p.input.tail), *[item * c] * (HEADS if head else 0), x, w), 2, None, True)
+
+
+def headed(
+    bint wide, int64_t n, int64_t c, int64_t o, int64_t groups, tuple spatial, tuple kernel, tuple out, tuple stride, tuple pad,
+    tuple dilation, str algorithm="auto",
+):
+    """Whether `step` of a conv takes a head: Winograd's algorithm reads the image of a plain layer as it is made."""
+    cdef Plan p
+    read_plan(&p, "conv", wide, False, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
+    return min(n, c, o, p.g.cells, p.g.outs) > 0 and by_winograd(&p) and winograd_reads(&p.g)
 
 
 def pack(

@@ -406,7 +406,8 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
                   bint tangents=False, Py_ssize_t S=0, Py_ssize_t W=0, bint relu=False):
     """Standardisation of (A, G, B) per g, or its slope where there is a `t`; `roles` name the arrays, outputs last.
 
-    Without `t`: y = w·(x − mean)·rstd + b, first = mean, second = rstd = 1/√(variance + eps); w and b may be missing.
+    Without `t`: y = w·(x − mean)·rstd + b, first = mean, second = rstd = 1/√(variance + eps); w and b may be missing, and so may y,
+    where statistics are all that is wanted.
     With it: y = w·rstd·(t − m(t) − z·m(z·t)) + (g_mean − g_rstd·rstd²·z)/n, z = (x − mean)·rstd, or x without `mean`; w, g_mean
     and g_rstd may be missing. `first` and `second`, if wanted: Σ t and Σ t·z per group, or with `tangents` m(t) and
     −rstd²·m(z·t). Without `t`, but with a `v`: the tangents of the three results as well, where x moves by v, and w and b
@@ -419,8 +420,8 @@ def standard_step(str name, bint wide, tuple roles, int outputs, Py_ssize_t A, P
     cdef int item = 8 if wide else 4
     cdef bint slope = "t" in roles
     extents(A, G, B)
-    if set(roles) - set(ROLES) or len(set(roles)) != len(roles) or "x" not in roles or "y" not in roles:
-        raise ValueError(f"{name}: different roles among {ROLES}, x and y at least; got {roles}")
+    if set(roles) - set(ROLES) or len(set(roles)) != len(roles) or "x" not in roles or not {"y", "first"}.intersection(roles) or (slope or "v" in roles) and "y" not in roles:
+        raise ValueError(f"{name}: different roles among {ROLES}, x and y at least, or x and statistics; got {roles}")
     if ("rstd" not in roles) if slope else not ({"first", "second"} <= set(roles) or {"mean", "rstd"} <= set(roles)):
         raise ValueError(f"{name}: a slope has rstd, and the map itself first and second, or mean and rstd; got {roles}")
     more = {"other", "gate", "kept"}.intersection(roles) or relu or (not slope and "mean" in roles)

@@ -27,7 +27,7 @@ cdef class Step:
 
 cdef Step make_step(str name, Kernel kernel, const void* plan, size_t size, tuple sizes, int outputs=*, object keep=*,
                     bint takes=*, object blame=*)
-cdef int read_tail(lnn_tail* tail, bint other, str act, double slope) except -1
+cdef int read_tail(lnn_tail* tail, bint other, str act, double slope, bint gates=*) except -1
 cdef int fail(Step step, int status, tuple arrays) except -1
 cdef size_t probe(Step step, int threads)
 

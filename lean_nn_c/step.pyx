@@ -17,7 +17,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from lean_nn_c._geometry cimport refuse
-from lean_nn_c._tail cimport LNN_LEAKY, LNN_PLAIN, LNN_RELU, lnn_tail
+from lean_nn_c._tail cimport LNN_GATE, LNN_LEAKY, LNN_PLAIN, LNN_RELU, lnn_tail
 from lean_nn_c.threads cimport narrow_threads, threads_now
 
 cnp.import_array()
@@ -205,14 +205,14 @@ cdef Step make_step(str name, Kernel kernel, const void* plan, size_t size, tupl
     return step
 
 
-ACTS = {"": LNN_PLAIN, "relu": LNN_RELU, "leaky_relu": LNN_LEAKY}
+ACTS = {"": LNN_PLAIN, "relu": LNN_RELU, "leaky_relu": LNN_LEAKY, "relu_gate": LNN_GATE}
 
 
-cdef int read_tail(lnn_tail* tail, bint other, str act, double slope) except -1:
-    """What products and convolutions do to a result at last (tail.h)."""
-    if act not in ACTS:
+cdef int read_tail(lnn_tail* tail, bint other, str act, double slope, bint gates=False) except -1:
+    """What products and convolutions do to a result at last (tail.h); `gates`: whether the kernel is given arrays of gates."""
+    if act not in ACTS or (ACTS[act] == LNN_GATE and not gates):
         refuse(f"unknown activation {act!r}")
-    tail.other, tail.adds, tail.act, tail.slope = 0, other, ACTS[act], slope
+    tail.other, tail.gate, tail.adds, tail.act, tail.slope = 0, 0, other, ACTS[act], slope
     return 0
 
 

@@ -59,19 +59,22 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport Geometry
+from lean_nn_c._head cimport Head
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport SPARE_LINE, aligned, lanes, whole_lines
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_BYTES, LNN_WINO_VECTORS
+from lean_nn_c._winograd_both cimport both_gradients, serves_both
 from lean_nn_c._winograd_cost cimport Costs, apart, common, costs, faster
 from lean_nn_c._winograd_plan cimport Plan, Zone, set_plan, tiles_of, units_left, zone_of
 from lean_nn_c._winograd_steps cimport (
-    BLOCK, PAD, PANELS, blocks_of, finish, make_u, make_v, panels_of, t_size, t_step, u_size, v_size, v_step,
+    BLOCK, LIMIT, PAD, PANELS, blocks_of, deep_u, finish, make_u, make_v, panels_at_once, panels_of, read_planes, t_size,
+    t_step, u_size, v_size, v_step,
 )
 from lean_nn_c._winograd_weight cimport (
-    CHAIN, ROWS, columns_of_threads, make_q, make_w, parts_of, q_step, strips_of, sum_tiles, units_at_once, vectors_of,
+    CHAIN, ROWS, add_shares, columns_of_threads, make_q, make_w, parts_of, q_step, strips_of, sum_tiles, units_at_once, vectors_of,
 )
 from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT
@@ -81,7 +84,6 @@ cdef enum:
     UNITS = 8               # units worked on together when there are few
     CHUNK = 16              # channels whose V one thread makes at a time
     NEAR = 65536            # values of a U that stays in the cache: then a few units are many, each V being used at once
-    LIMIT = 6291456         # values of U made at a time when there are many units; of what threads make for themselves
 
 
 # --- one copy in the module of what is long and called in several places ---
@@ -120,13 +122,9 @@ cdef bint wide_units(const Plan* p, int64_t unit, int64_t units, int64_t first, 
     while panel < stop:
         spoilt |= finish(p, unit, units, panel, min(panel + PANELS, stop), <const real*>NULL,
                          u + (panel - first) * blocks_of(p) * u_size(p), <real*>NULL, <const real*>space,
-                         space + units * v_size(p), b, y)
+                         v_size(p), p.width, space + units * v_size(p), b, y)
         panel += PANELS
     return spoilt
-
-
-cdef int64_t panels_at_once(const Plan* p) noexcept nogil:
-    return min(max(LIMIT // (blocks_of(p) * u_size(p)), PANELS), panels_of(p))
 
 
 cdef bint wide_turn(const Plan* p, Queue* queue, int thread, int64_t together, int64_t first, int64_t stop, const real* x,
@@ -174,11 +172,6 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
     return SPOILT if spoilt else DONE
 
 
-cdef int64_t deep_u(const Plan* p, bint packed) noexcept nogil:
-    """Values of U that a thread makes: none where all of it was made beforehand."""
-    return 0 if packed else PANELS * u_size(p)
-
-
 cdef bint deep_panels(const Plan* p, int64_t unit, int64_t units, int64_t first, int64_t stop, const real* w,
                       const real* packed, const real* v, const real* b, real* y, real* space) noexcept nogil:
     """Panels first..stop of some units, whose V is at `v`; U and T are in `space`."""
@@ -186,7 +179,7 @@ cdef bint deep_panels(const Plan* p, int64_t unit, int64_t units, int64_t first,
     cdef bint spoilt = False
     while panel < stop:
         spoilt |= finish(p, unit, units, panel, min(panel + PANELS, stop), w,
-                         packed + panel * panel_size if packed != NULL else NULL, space, v,
+                         packed + panel * panel_size if packed != NULL else NULL, space, v, v_size(p), p.width,
                          space + deep_u(p, packed != NULL), b, y)
         panel += PANELS
     return spoilt
@@ -280,7 +273,7 @@ cdef bint weight_part(const Plan* p, int64_t first, int64_t stop, const real* x,
 cdef int narrow_group(const Plan* p, int64_t parts, const real* x, const real* y_bar, real* w_bar, int64_t weights,
                       int threads) noexcept nogil:
     """Parts of the tiles, each by one thread; their shares are added in order."""
-    cdef int64_t wide = max(CHAIN, p.width), strips = strips_of(p), i, k, spoilt = 0, own = whole_lines(weights)
+    cdef int64_t wide = max(CHAIN, p.width), strips = strips_of(p), i, spoilt = 0, own = whole_lines(weights)
     cdef int64_t size = p.points * (p.channels * wide + PAD + strips * (wide * p.width + p.channels * p.width + 2 * PAD))
     cdef real* memory = <real*>take_scratch((threads * size + parts * own + SPARE_LINE) * sizeof(real))
     cdef real* shares = aligned(memory) + threads * size
@@ -289,11 +282,7 @@ cdef int narrow_group(const Plan* p, int64_t parts, const real* x, const real* y
     for i in prange(parts, schedule="dynamic", num_threads=threads):
         spoilt += weight_part(p, p.units * i // parts, p.units * (i + 1) // parts, x, y_bar, shares + i * own,
                               aligned(memory) + omp_get_thread_num() * size)
-    for k in range(weights):
-        w_bar[k] = shares[k]
-    for i in range(1, parts):
-        for k in range(weights):
-            w_bar[k] += shares[i * own + k]
+    add_shares(parts, weights, <const real*>shares, own, w_bar)
     give_scratch(memory)
     return SPOILT if spoilt else DONE
 
@@ -341,15 +330,17 @@ cdef int weight_group(const Plan* p, const real* x, const real* y_bar, real* w_b
     return SPOILT if spoilt else DONE
 
 
+cdef int work_threads(const Plan* p) noexcept nogil:
+    return threads_for(<Py_ssize_t>min(<double>p.tiles * p.points * p.channels * p.rows / 8, 1e18))
+
+
 cdef int run(const Plan* p, int64_t taps, const real* x, const real* w, const real* packed, const real* b,
              real* y) noexcept nogil:
     """All groups, one after the other."""
     cdef int64_t group, x_step = p.true_channels * p.in_cells, y_step = p.true_rows * p.out_cells
     cdef int64_t u_group = panels_of(p) * blocks_of(p) * u_size(p)
     cdef int64_t w_group = p.true_channels * p.true_rows * taps
-    cdef int status = DONE, threads
-    cdef double work = <double>p.tiles * p.points * p.channels * p.rows / 8
-    threads = threads_for(<Py_ssize_t>min(work, 1e18))
+    cdef int status = DONE, threads = work_threads(p)
     for group in range(p.groups):
         if p.units >= 4 * threads and (p.units > UNITS or u_group <= NEAR or threads > 1 and u_group < p.units * v_size(p)):
             status = wide(p, x + group * x_step, w + group * w_group if w != NULL else NULL,
@@ -430,11 +421,11 @@ cdef double winograd_weight_gain(const Geometry* g, int m, int itemsize) noexcep
 
 
 cdef int winograd_conv(const Geometry* g, bint transposed, int m, const real* source, const real* w, const real* packed,
-                       const real* b, const lnn_tail* tail, real* out) noexcept nogil:
+                       const real* b, const lnn_tail* tail, const Head* head, real* out) noexcept nogil:
     """conv, or conv_input (`transposed`), by F(m x m, 3 x 3), from the weight, or from what winograd_pack made of it."""
     cdef Plan p
     planned(&p, g, transposed, m, LNN_WINO_VECTORS * lanes(source))
-    p.tail = tail
+    p.tail, p.head = tail, head
     return run(&p, g.taps, source, w, packed, b, out)
 
 
@@ -444,8 +435,7 @@ cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const rea
     cdef int64_t group, weights = g.og * g.cg * g.taps, parts
     cdef int status = DONE, threads
     planned(&p, g, False, m, LNN_WINO_VECTORS * lanes(x))
-    parts = parts_of(&p, sizeof(real))
-    threads = threads_for(<Py_ssize_t>min(<double>p.tiles * p.points * p.channels * p.rows / 8, 1e18))
+    parts, threads = parts_of(&p, sizeof(real)), work_threads(&p)
     for group in range(g.groups):
         if parts:
             status = narrow_group(&p, parts, x + group * g.cg * g.cells, y_bar + group * g.og * g.outs,
@@ -456,6 +446,36 @@ cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const rea
         if status != DONE:
             break
     return status
+
+
+# --- both gradients at once: _winograd_both.pxd ---
+
+
+cdef bint winograd_both(const Geometry* g, int m, int itemsize) noexcept nogil:
+    """Whether one call computes conv_input and conv_weight."""
+    cdef Plan p
+    return planned(&p, g, True, m, LNN_WINO_VECTORS * LNN_BYTES // itemsize) and serves_both(&p, itemsize)
+
+
+cdef int winograd_conv_both(const Geometry* g, int m, const real* y_bar, const real* w, const real* x,
+                            const lnn_tail* tail, const Head* head, real* x_bar, real* w_bar) noexcept nogil:
+    cdef Plan p
+    planned(&p, g, True, m, LNN_WINO_VECTORS * lanes(x))
+    p.tail, p.head = tail, head
+    return both_gradients(&p, y_bar, w, x, x_bar, w_bar, work_threads(&p))
+
+
+# --- heads: _head.pxd ---
+
+
+cdef bint winograd_reads(const Geometry* g) noexcept nogil:
+    """Whether the image may be one that is made as it is read."""
+    return common(g) and g.groups == 1
+
+
+cdef void winograd_read(const Geometry* g, const Head* head, const real* x, real* image) noexcept nogil:
+    """The image as an array."""
+    read_planes(head, g.n * g.c, g.c, g.cells, x, image)
 
 
 # --- for callers that keep the transformed weight ---

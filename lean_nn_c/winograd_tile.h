@@ -28,32 +28,49 @@ LNN_INLINE void LNN_NAME(lnn_wino_copy)(T *to, const T *from, ptrdiff_t n)
     }
 }
 
-/* --- four neighbours from every lane's place, and back --- */
+/* What a cell of a layer's image is, where that is relu(batch norm) of the cell which is read: (x - mean)*(w*rstd) + b, 0 if that is not
+ * positive; with the operations of standard_real.h, hence its bits. */
+#define HEADED(x, mean, scale, shift) LNN_NAME(lnn_open)(((x) - (mean)) * (scale) + (shift))
+LNN_INLINE V LNN_NAME(lnn_open)(V y) { return (V)((LNN_NAME(lnn_ints))y & ~(LNN_NAME(lnn_ints))(y <= 0)); }
+
+LNN_INLINE void LNN_NAME(lnn_head)(V cells[4], const T *number)
+{
+    const V mean = *(const VU *)number, scale = *(const VU *)(number + N), shift = *(const VU *)(number + 2 * N);
+    UNROLL for (int j = 0; j < 4; j++) cells[j] = HEADED(cells[j], mean, scale, shift);
+}
+
+/* n neighbours as such cells; number = (mean, scale, shift). */
+LNN_CALLED void LNN_NAME(lnn_wino_read)(T *to, const T *from, ptrdiff_t n, const T *number)
+{
+    const V mean = number[0] - (V){0}, scale = number[1] - (V){0}, shift = number[2] - (V){0};
+    if (n < N) {
+        T few[N] = {0};
+        memcpy(few, from, (size_t)n * sizeof(T));
+        *(VU *)few = HEADED(*(const VU *)few, mean, scale, shift);
+        memcpy(to, few, (size_t)n * sizeof(T));
+        return;
+    }
+    for (ptrdiff_t i = 0; i < n - N; i += N) *(VU *)(to + i) = HEADED(*(const VU *)(from + i), mean, scale, shift);
+    *(VU *)(to + n - N) = HEADED(*(const VU *)(from + n - N), mean, scale, shift);
+}
+
+/* --- four neighbours from every lane's place, and back: as they lie (quads), and turned, so that lanes are tiles --- */
 
 #if LNN_LANES == 2
-LNN_INLINE void LNN_NAME(lnn_gather_lanes)(const T *const *p, ptrdiff_t at, V q[4])
+LNN_INLINE void LNN_NAME(lnn_quads)(const T *const *p, ptrdiff_t at, V q[4])
 {
     UNROLL for (int j = 0; j < 4; j++) q[j] = (V){p[0][at + j], p[1][at + j]};
 }
 
-LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V q[4])
+LNN_INLINE void LNN_NAME(lnn_put_quads)(T *const *p, ptrdiff_t at, const V q[4])
 {
     UNROLL for (int j = 0; j < 4; j++) p[0][at + j] = q[j][0], p[1][at + j] = q[j][1];
 }
-#else
-/* q[j] lane 4b + k  <->  q[k] lane 4b + j. */
-LNN_INLINE void LNN_NAME(lnn_transpose)(V q[4])
-{
-    const V low = LNN_OF_LANES(LNN_LOW)(q[0], q[1]), high = LNN_OF_LANES(LNN_HIGH)(q[0], q[1]);
-    const V low2 = LNN_OF_LANES(LNN_LOW)(q[2], q[3]), high2 = LNN_OF_LANES(LNN_HIGH)(q[2], q[3]);
-    q[0] = LNN_OF_LANES(LNN_FRONT)(low, low2);
-    q[1] = LNN_OF_LANES(LNN_BACK)(low, low2);
-    q[2] = LNN_OF_LANES(LNN_FRONT)(high, high2);
-    q[3] = LNN_OF_LANES(LNN_BACK)(high, high2);
-}
 
-/* q[j] lane l = p[l][at + j]. */
-LNN_INLINE void LNN_NAME(lnn_gather_lanes)(const T *const *p, ptrdiff_t at, V q[4])
+LNN_INLINE void LNN_NAME(lnn_transpose)(V q[4]) { (void)q; }
+#else
+/* q[k] lanes 4b.. = p[4b + k][at..] */
+LNN_INLINE void LNN_NAME(lnn_quads)(const T *const *p, ptrdiff_t at, V q[4])
 {
     UNROLL for (int k = 0; k < 4; k++) {
 #define FROM(b) (*(const QUAD *)(p[4 * (b) + k] + at))
@@ -66,14 +83,10 @@ LNN_INLINE void LNN_NAME(lnn_gather_lanes)(const T *const *p, ptrdiff_t at, V q[
 #endif
 #undef FROM
     }
-    LNN_NAME(lnn_transpose)(q);
 }
 
-/* p[l][at + j] = q[j] lane l. */
-LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V in[4])
+LNN_INLINE void LNN_NAME(lnn_put_quads)(T *const *p, ptrdiff_t at, const V q[4])
 {
-    V q[4] = {in[0], in[1], in[2], in[3]};
-    LNN_NAME(lnn_transpose)(q);
     UNROLL for (int k = 0; k < 4; k++) {
 #define TO(b) *(QUAD *)(p[4 * (b) + k] + at) = LNN_SHUFFLE(q[k], q[k], 4 * (b), 4 * (b) + 1, 4 * (b) + 2, 4 * (b) + 3)
         TO(0);
@@ -87,7 +100,33 @@ LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V in[4])
 #undef TO
     }
 }
+
+/* q[j] lane 4b + k  <->  q[k] lane 4b + j. */
+LNN_INLINE void LNN_NAME(lnn_transpose)(V q[4])
+{
+    const V low = LNN_OF_LANES(LNN_LOW)(q[0], q[1]), high = LNN_OF_LANES(LNN_HIGH)(q[0], q[1]);
+    const V low2 = LNN_OF_LANES(LNN_LOW)(q[2], q[3]), high2 = LNN_OF_LANES(LNN_HIGH)(q[2], q[3]);
+    q[0] = LNN_OF_LANES(LNN_FRONT)(low, low2);
+    q[1] = LNN_OF_LANES(LNN_BACK)(low, low2);
+    q[2] = LNN_OF_LANES(LNN_FRONT)(high, high2);
+    q[3] = LNN_OF_LANES(LNN_BACK)(high, high2);
+}
 #endif
+
+/* q[j] lane l = p[l][at + j]. */
+LNN_INLINE void LNN_NAME(lnn_gather_lanes)(const T *const *p, ptrdiff_t at, V q[4])
+{
+    LNN_NAME(lnn_quads)(p, at, q);
+    LNN_NAME(lnn_transpose)(q);
+}
+
+/* p[l][at + j] = q[j] lane l. */
+LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V in[4])
+{
+    V q[4] = {in[0], in[1], in[2], in[3]};
+    LNN_NAME(lnn_transpose)(q);
+    LNN_NAME(lnn_put_quads)(p, at, q);
+}
 
 /* --- one-dimensional transforms; m = 4 or 2 outputs, a compile-time constant --- */
 
@@ -205,25 +244,59 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *w,
     }
 }
 
-/* Two rows of two cells of every tile as one group of four, in memory. */
-LNN_INLINE void LNN_NAME(lnn_pairs)(const T *const *p, const int64_t *pitch, T four[N][4], const T **place)
+/* The quads that lie `apart` bytes from every lane's place. */
+LNN_INLINE void LNN_NAME(lnn_quads_apart)(T *const *p, uintptr_t apart, V q[4])
 {
-    for (int l = 0; l < N; l++) {
-        memcpy(four[l], p[l], 2 * sizeof(T));
-        memcpy(four[l] + 2, p[l] + pitch[l], 2 * sizeof(T));
-        place[l] = four[l];
-    }
+    const T *from[N];
+    for (int l = 0; l < N; l++) from[l] = (const T *)((uintptr_t)p[l] + apart);
+    LNN_NAME(lnn_quads)(from, 0, q);
 }
 
-/* y = A^T t A + bias with t[xi] at in + xi*step, and then the tail (tail.h), which adds what is at other[lane]; m rows of
- * m cells to every tile's place, rows `pitch` apart. LANES values at `zero` stay zero unless some sum is infinite or NaN. */
-LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
-                                        const int64_t *pitch, const lnn_tail *tail, const T *const *other, T *zero)
+/* p[l][j] = what the tail makes of q[j] lane l. */
+LNN_INLINE void LNN_NAME(lnn_scatter_ended)(const lnn_tail *tail, T *const *p, const V in[4])
 {
-    const int a = m + 2, adds = tail && tail->adds;
-    V half[4][6], t[6], y[4], out[4][4], more[4];
+    V q[4] = {in[0], in[1], in[2], in[3]}, more[4] = {in[0], in[0], in[0], in[0]};
+    LNN_NAME(lnn_transpose)(q);
+    if (tail->adds) {
+        LNN_NAME(lnn_quads_apart)(p, tail->other, more);
+        UNROLL for (int j = 0; j < 4; j++) q[j] += more[j];
+    }
+    if (tail->act == LNN_GATE) LNN_NAME(lnn_quads_apart)(p, tail->gate, more);
+    LNN_NAME(lnn_act)(tail, q, more);
+    LNN_NAME(lnn_put_quads)(p, 0, q);
+}
+
+/* The pairs of two rows that lie `apart` bytes from every lane's place, each lane's as one group of four. */
+LNN_INLINE void LNN_NAME(lnn_pairs)(T *const *p, uintptr_t apart, const int64_t *pitch, T four[N][4])
+{
+    for (int l = 0; l < N; l++)
+        for (int i = 0; i < 2; i++) memcpy(four[l] + 2 * i, (const char *)((uintptr_t)(p[l] + i * pitch[l]) + apart), 2 * sizeof(T));
+}
+
+/* The tail of such groups. */
+LNN_INLINE void LNN_NAME(lnn_end_pairs)(const lnn_tail *tail, T *const *p, const int64_t *pitch, T four[N][4])
+{
+    T other[N][4] = {{0}}, gates[N][4] = {{0}};
+    V x[4], by[4];
+    if (tail->adds) LNN_NAME(lnn_pairs)(p, tail->other, pitch, other);
+    if (tail->act == LNN_GATE) LNN_NAME(lnn_pairs)(p, tail->gate, pitch, gates);
+    UNROLL for (int j = 0; j < 4; j++) {
+        x[j] = *(const VU *)(&four[0][0] + j * N);
+        if (tail->adds) x[j] += *(const VU *)(&other[0][0] + j * N);
+        by[j] = *(const VU *)(&gates[0][0] + j * N);
+    }
+    LNN_NAME(lnn_act)(tail, x, by);
+    UNROLL for (int j = 0; j < 4; j++) *(VU *)(&four[0][0] + j * N) = x[j];
+}
+
+/* y = A^T t A + bias with t[xi] at in + xi*step, and then the tail (tail.h); m rows of m cells to every tile's place, rows `pitch`
+ * apart. LANES values at `zero` stay zero unless some sum is infinite or NaN. */
+LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
+                                        const int64_t *pitch, const lnn_tail *tail, T *zero)
+{
+    const int a = m + 2;
+    V half[4][6], t[6], y[4], out[4][4];
     T *place[N];
-    const T *from[N];
     V none = *(const VU *)zero;
     for (int j = 0; j < a; j++) {
         UNROLL for (int i = 0; i < a; i++, in += step) t[i] = *(const VU *)in;
@@ -237,27 +310,17 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
             none += out[i][j] * 0;
         }
         if (m == 4) {
-            if (adds) {
-                for (int l = 0; l < N; l++) from[l] = other[l] + i * pitch[l];
-                LNN_NAME(lnn_gather_lanes)(from, 0, more);
-                UNROLL for (int j = 0; j < 4; j++) out[i][j] += more[j];
-            }
-            if (tail) LNN_NAME(lnn_act)(tail, out[i]);
             for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
-            LNN_NAME(lnn_scatter)(place, 0, out[i]);
+            if (tail) LNN_NAME(lnn_scatter_ended)(tail, place, out[i]);
+            else LNN_NAME(lnn_scatter)(place, 0, out[i]);
         }
     }
     if (m == 2) {       /* both rows of a tile as one group of four */
         T four[N][4];
-        V rows[4] = {out[0][0], out[0][1], out[1][0], out[1][1]};
-        if (adds) {
-            LNN_NAME(lnn_pairs)(other, pitch, four, from);
-            LNN_NAME(lnn_gather_lanes)(from, 0, more);
-            UNROLL for (int j = 0; j < 4; j++) rows[j] += more[j];
-        }
-        if (tail) LNN_NAME(lnn_act)(tail, rows);
+        const V rows[4] = {out[0][0], out[0][1], out[1][0], out[1][1]};
         for (int l = 0; l < N; l++) place[l] = four[l];
         LNN_NAME(lnn_scatter)(place, 0, rows);
+        if (tail) LNN_NAME(lnn_end_pairs)(tail, p, pitch, four);
         for (int l = 0; l < N; l++) {
             memcpy(p[l], four[l], 2 * sizeof(T));
             memcpy(p[l] + pitch[l], four[l] + 2, 2 * sizeof(T));
@@ -266,8 +329,9 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
     *(VU *)zero = none;
 }
 
-/* out[xi*step + lane] = (A g A^T)[xi] for the LANES tiles of m x m cells at p, rows `pitch` apart. */
-LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
+/* out[xi*step + lane] = (A g A^T)[xi] for the LANES tiles of m x m cells at p, rows `pitch` apart; with number = (means, scales,
+ * shifts), a vector each, of cells that are HEADED. */
+LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int m, const T *const *p, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
 {
     const int a = m + 2;
     V half[4][6], cells[4], column[4], q[6];
@@ -280,11 +344,13 @@ LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int m, const T *const *p, ptrdi
             place[l] = four[l];
         }
         LNN_NAME(lnn_gather_lanes)(place, 0, cells);
+        if (number) LNN_NAME(lnn_head)(cells, number);
         LNN_NAME(lnn_cotangent_1d)(m, cells, half[0]);
         LNN_NAME(lnn_cotangent_1d)(m, cells + 2, half[1]);
     } else
         for (int i = 0; i < m; i++) {
             LNN_NAME(lnn_gather_lanes)(p, i * pitch, cells);
+            if (number) LNN_NAME(lnn_head)(cells, number);
             LNN_NAME(lnn_cotangent_1d)(m, cells, half[i]);
         }
     for (int j = 0; j < a; j++) {
@@ -294,8 +360,8 @@ LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int m, const T *const *p, ptrdi
     }
 }
 
-/* w (+)= G^T u G with u[xi] at in + xi*step; nine cells to every lane's place. `zero` as below. */
-LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int m, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
+/* w (+)= G^T u G with u[xi] at in + xi*step; nine cells to every lane's place, turned by half a turn if `flip`. `zero` as above. */
+LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int m, int flip, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
 {
     const int a = m + 2;
     V half[3][6], u[6], w[12], old[4];
@@ -306,6 +372,11 @@ LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int m, const T *in, ptrdiff_t step
         UNROLL for (int i = 0; i < 3; i++) half[i][j] = w[i];
     }
     UNROLL for (int i = 0; i < 3; i++) LNN_NAME(lnn_filter_1d)(m, half[i], w + 3 * i);
+    if (flip)
+        UNROLL for (int i = 0; i < 4; i++) {
+            const V first = w[i];
+            w[i] = w[8 - i], w[8 - i] = first;
+        }
     UNROLL for (int i = 0; i < 8; i += 4) {
         if (add) {
             LNN_NAME(lnn_gather_lanes)((const T *const *)p, i, old);
@@ -345,28 +416,28 @@ LNN_CALLED void LNN_NAME(lnn_wino_weight)(int m, int flip, ptrdiff_t filters, co
 }
 
 LNN_CALLED void LNN_NAME(lnn_wino_output)(int m, const T *in, ptrdiff_t step, T bias, T *const *p,
-                                          const int64_t *pitch, const lnn_tail *tail, const T *const *other, T *zero)
+                                          const int64_t *pitch, const lnn_tail *tail, T *zero)
 {
-    if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch, tail, other, zero);
-    else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch, tail, other, zero);
+    if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch, tail, zero);
+    else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch, tail, zero);
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_cotangent)(int m, const T *const *p, ptrdiff_t pitch, T *out, ptrdiff_t step)
+LNN_CALLED void LNN_NAME(lnn_wino_cotangent)(int m, const T *const *p, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
 {
-    if (m == 4) LNN_NAME(lnn_cotangent_2d)(4, p, pitch, out, step);
-    else LNN_NAME(lnn_cotangent_2d)(2, p, pitch, out, step);
+    if (m == 4) LNN_NAME(lnn_cotangent_2d)(4, p, pitch, number, out, step);
+    else LNN_NAME(lnn_cotangent_2d)(2, p, pitch, number, out, step);
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_filter)(int m, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
+LNN_CALLED void LNN_NAME(lnn_wino_filter)(int m, int flip, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
 {
-    if (m == 4) LNN_NAME(lnn_filter_2d)(4, in, step, add, p, zero);
-    else LNN_NAME(lnn_filter_2d)(2, in, step, add, p, zero);
+    if (m == 4) LNN_NAME(lnn_filter_2d)(4, flip, in, step, add, p, zero);
+    else LNN_NAME(lnn_filter_2d)(2, flip, in, step, add, p, zero);
 }
 
-/* --- the product: out[r*width + lane] (+)= sum_k u[r*ldu + k] * v[k*width + lane], width = nv vectors --- */
+/* --- the product: out[r*width + lane] (+)= sum_k u[r*ldu + k] * v[k*ldv + lane], width = nv vectors --- */
 
 LNN_INLINE void LNN_NAME(lnn_wino_panel)(const int mr, const int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu,
-                                         const T *v, int add, T *out)
+                                         const T *v, ptrdiff_t ldv, int add, T *out)
 {
     const int width = LNN_WINO_VECTORS * N;
     V acc[LNN_WINO_PANEL][LNN_WINO_VECTORS];
@@ -374,7 +445,7 @@ LNN_INLINE void LNN_NAME(lnn_wino_panel)(const int mr, const int nv, ptrdiff_t k
         UNROLL for (int i = 0; i < nv; i++) acc[r][i] = (V){0};
     for (ptrdiff_t k = 0; k < kn; k++) {
         V b[LNN_WINO_VECTORS];
-        UNROLL for (int i = 0; i < nv; i++) b[i] = *(const VU *)(v + k * width + i * N);
+        UNROLL for (int i = 0; i < nv; i++) b[i] = *(const VU *)(v + k * ldv + i * N);
         UNROLL for (int r = 0; r < mr; r++) {
             const T scale = u[r * ldu + k];
             UNROLL for (int i = 0; i < nv; i++) acc[r][i] += scale * b[i];
@@ -389,9 +460,9 @@ LNN_INLINE void LNN_NAME(lnn_wino_panel)(const int mr, const int nv, ptrdiff_t k
 }
 
 LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu, const T *v,
-                                           int add, T *out)
+                                           ptrdiff_t ldv, int add, T *out)
 {
-#define CASE(r, i) case (r) * 4 + (i): LNN_NAME(lnn_wino_panel)(r, i, kn, u, ldu, v, add, out); return
+#define CASE(r, i) case (r) * 4 + (i): LNN_NAME(lnn_wino_panel)(r, i, kn, u, ldu, v, ldv, add, out); return
     switch (mr * 4 + nv) {
         CASE(1, 1); CASE(2, 1); CASE(3, 1); CASE(4, 1); CASE(5, 1); CASE(6, 1);
         CASE(1, 2); CASE(2, 2); CASE(3, 2); CASE(4, 2); CASE(5, 2); CASE(6, 2);
@@ -405,3 +476,4 @@ LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T
 #undef VU
 #undef QUAD
 #undef UNROLL
+#undef HEADED

@@ -94,6 +94,24 @@ def conv_weight_step(x: Aval, y_bar: Aval, *, out: tuple[Aval], kernel: Ints, **
     return _planned("conv_weight", _is_wide(x), False, x.shape, out[0].shape, y_bar.shape, geometry)
 
 
+def both_step(
+    y_bar: Aval, w: Aval, x: Aval, *, stride: Ints, padding: Pairs, dilation: Ints, groups: int, **more: Any
+) -> Step | None:
+    """A step (y_bar, w, x[, other][, gate][, head's four], x_bar, w_bar) of conv_input and conv_weight; None where there is none.
+
+    `more` is what the kernel takes: ``other``, ``act``, ``slope`` of x_bar, ``head`` of x.
+    """
+    by = _chosen()
+    sizes = _sizes(x.shape, w.shape, y_bar.shape, stride, padding, dilation, groups)
+    return None if by == "im2col" else kernels.both(_is_wide(x), *sizes, by, **more)
+
+
+def takes_head(x: Aval, w: Aval, y: Aval, **geometry: Any) -> bool:
+    """Whether a conv can read relu(batch norm of x) where x lies."""
+    by = _chosen()
+    return by != "im2col" and kernels.headed(_is_wide(x), *_sizes(x.shape, w.shape, y.shape, **geometry), by)
+
+
 def winners_step(name: str, x: Aval, w: Aval, g: Aval, cells: Ints, **geometry: Any) -> Step | None:
     """A step of conv_weight (x, g, idx, w_bar) or conv_input (g, idx, w, x_bar), g being at the winners idx of a pooling over
     outputs of shape `cells`, one in each window, in float32; None where spreading g pays, or an algorithm was asked for.

@@ -17,7 +17,9 @@ def flops(node: Node, avals: list[Aval]) -> int:
     """Float operations of a node: two per term of a contraction, otherwise one per element it reads or writes at most."""
     out = prod(avals[node.outputs[0]].shape)
     shapes = [avals[v].shape for v in node.inputs]
-    name = node.prim.name.removesuffix("_layer")
+    name = node.prim.name.removesuffix("_layer").removesuffix("_headed")
+    if name == "conv_both":
+        return 4 * prod(shapes[0]) * prod(shapes[1][1:])
     if name == "conv":
         return 2 * out * prod(shapes[1][1:])
     if name == "conv_input":

@@ -83,10 +83,14 @@ def test_a_tail_gives_the_bits_of_separate_operations(form, name, dtype):
         if not applicable(name, sizes, algorithm):
             continue
         plain = run(name, sizes, algorithm, source, w, b, other)
-        for act in ACTS:
+        for act in [*ACTS, "relu_gate"]:
             for adds in (False, True):
-                want = acted(act, plain + other if adds else plain)
+                want = acted("" if act == "relu_gate" else act, plain + other if adds else plain)
                 more = [other] if adds else []
+                if act == "relu_gate":
+                    gate = np.roll(other, 1)
+                    gate.flat[::5] = 0
+                    want, more = np.where(gate <= 0, np.zeros_like(want), want), [*more, gate]
                 got = run(name, sizes, algorithm, source, w, b, other, *more, other=adds, act=act, slope=0.1)
                 assert got.tobytes() == want.tobytes(), (algorithm, act, adds)
 
@@ -164,5 +168,6 @@ def test_a_product_with_bias_and_tail_gives_the_bits_of_separate_operations(case
 
 
 def test_an_unknown_activation_is_refused():
-    with pytest.raises(ValueError, match="unknown activation 'tanh'"):
-        gemm.step(False, 1, 1, 1, 1, 1, False, False, (), (), (), act="tanh")
+    for act in ("tanh", "relu_gate"):  # a product has no array that a gate could look at
+        with pytest.raises(ValueError, match=f"unknown activation '{act}'"):
+            gemm.step(False, 1, 1, 1, 1, 1, False, False, (), (), (), act=act)

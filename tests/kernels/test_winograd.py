@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lean_nn.graph.passes import norms
 from lean_nn.precision import get_precision, set_precision
+from lean_nn.primitive import Aval
+from lean_nn_c import conv as kernels
 from lean_nn_c import threads
 
 DTYPES = (np.float32, np.float64)
@@ -89,8 +92,8 @@ def rms(a):
     return float(np.sqrt(np.mean(np.square(a)))) if a.size else 0.0
 
 
-def check(case, dtype, seed=0):
-    """Every output within the stated bound, taken over the largest |x| and |w| there are."""
+def check(case, dtype, seed=0, run=run, cells=None):
+    """Every output within the stated bound, taken over the largest |x| and |w| there are; `cells` are those of w_bar's tiles."""
     x, w, y, b = case.data(dtype, seed)
     u = np.finfo(dtype).eps / 2
     got, want = run(case, x, w, y, b), (*reference(case, x, w, y, b), weight_reference(case, x, y))
@@ -101,7 +104,7 @@ def check(case, dtype, seed=0):
         bound = gamma / (1 - gamma) * terms * (A_SUM * B_SUM * G_SUM) ** 2 * sizes + 4 * u * abs(b).max(initial=0)
         assert np.all(abs(got[i] - want[i]) <= bound)
         assert rms(got[i] - want[i]) <= 40 * u * max(terms, 1) ** 0.5 * 3 * max(sizes, 1)
-    tiles = case.n * prod(-(-cells // 2) for cells in case.out)  # or fewer, if they are of 4 x 4 cells
+    tiles = case.n * prod(-(-n // 2) for n in cells or case.out)  # or fewer, if they are of 4 x 4 cells
     gamma = u * (32 + tiles / 32 + 32)
     assert np.all(
         abs(got[2] - want[2]) <= gamma / (1 - gamma) * tiles * (A_SUM * B_SUM * GT_SUM) ** 2 * prod(largest[:2])
@@ -193,6 +196,119 @@ def test_what_is_not_finite_is_computed_again(value):
             for got, want in zip(run(case, *arrays), run(case, *arrays, "direct"), strict=True):
                 assert (np.isfinite(got) == np.isfinite(want)).all()
                 assert (np.isnan(got) == np.isnan(want)).all()
+
+
+# --- both gradients at once, images that are made as they are read ---
+
+
+def both(case, x, w, y, *more, algorithm="winograd", **options):
+    """x_bar and w_bar by one call, in scratch that was counted beforehand; None where there is no such call."""
+    step = kernels.both(x.dtype == np.float64, *case.args, algorithm, **options)
+    if step is None:
+        return None
+    x_bar, w_bar = np.full_like(x, np.nan), np.full_like(w, np.nan)
+    assert step.measure(y, w, x, *more, x_bar, w_bar)[1] == 0, "scratch beyond what was said"
+    return x_bar, w_bar
+
+
+def run_both(case, x, w, y, b):
+    apart = run(case, x, w, y, b)
+    found = both(case, x, w, y)
+    if found is None:
+        many = max(case.c, case.o) >= 25 or case.n * prod(case.spatial) < 4000
+        assert case.groups > 1 or 0 in (case.n, case.c, case.o) or many or min(case.spatial) < 3
+        return apart
+    assert found[0].tobytes() == apart[1].tobytes()
+    return (apart[0], *found)
+
+
+@given(cases(), st.sampled_from(DTYPES), st.integers(1, 3))
+@settings(max_examples=300, deadline=None)
+def test_both_gradients_of_any_geometry(case, dtype, count):
+    before = threads.get_num_threads()
+    threads.set_num_threads(count)
+    try:
+        check(case, dtype, run=run_both, cells=case.spatial)
+    finally:
+        threads.set_num_threads(before)
+
+
+BOTH = [
+    Case(32, 16, 16, 1, (32, 32), SAME),
+    Case(8, 33, 20, 1, (15, 17), SAME),
+    Case(32, 40, 48, 1, (8, 8), SAME),
+    Case(3, 8, 12, 1, (21, 30), ((0, 2), (1, 0))),
+]
+
+
+def head_of(case, x, dtype):
+    """Four numbers for each channel, and the image that they make of x."""
+    rng = np.random.default_rng(5)
+    mean, rstd, w, b = (rng.standard_normal((1, case.c, 1, 1)).astype(dtype) for _ in range(4))
+    aval = [Aval(a.shape, a.dtype) for a in (x, w, b, mean, rstd)]
+    image = np.empty_like(x)
+    norms.again.step(*aval, out=aval[:1], axes=(0, 2, 3))(x, w, b, mean, rstd, image)
+    return (mean, rstd, w, b), image
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", BOTH, ids=str)
+def test_a_head_and_a_tail_give_the_bits_of_separate_operations(case, dtype):
+    x, w, y, b = case.data(dtype)
+    head, image = head_of(case, x, dtype)
+    assert (image == 0).any() and (image > 0).any()
+    other, gate = np.roll(x, 3), np.roll(x, 7)
+    x_bar, w_bar = both(case, image, w, y)
+    assert x_bar.tobytes() == both(case, x, w, y)[0].tobytes()
+    want = np.where(gate <= 0, np.zeros_like(x_bar), x_bar + other)
+    conv, wide = np.full_like(y, np.nan), dtype == np.float64
+    kernel.conv(image.reshape(-1), w.reshape(-1), b, conv.reshape(-1), *case.args, "winograd")
+    before = threads.get_num_threads()
+    try:
+        for count in (1, 2, 3, 7):
+            threads.set_num_threads(count)
+            got = both(case, x, w, y, other, gate, *head, other=True, act="relu_gate", head=True)
+            assert [a.tobytes() for a in got] == [want.tobytes(), w_bar.tobytes()]
+            read = np.full_like(y, np.nan)
+            kernels.step("conv", wide, True, *case.args, "winograd", head=True)(x, w, b, *head, read)
+            assert read.tobytes() == conv.tobytes()
+    finally:
+        threads.set_num_threads(before)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e38])
+def test_heads_and_both_gradients_of_what_is_not_finite(value):
+    """Each is computed again by the ways that the separate kernels have."""
+    case = Case(4, 8, 8, 1, (24, 24), SAME)
+    for place in (0, 1, 2):
+        x, w, y, b = arrays = case.data(np.float32)
+        arrays[place][(0,) * 4] = value
+        with np.errstate(all="ignore"):
+            head, image = head_of(case, x, np.float32)
+            wants = run(case, image, w, y, b, "direct")
+            conv = np.full_like(y, np.nan)
+            kernels.step("conv", False, True, *case.args, "winograd", head=True)(x, w, b, *head, conv)
+            step = kernels.both(False, *case.args, "winograd", head=True)
+            x_bar, w_bar = np.full_like(x, np.nan), np.full_like(w, np.nan)
+            step(y, w, x, *head, x_bar, w_bar)
+            for got, want in zip((conv, x_bar, w_bar), wants, strict=True):
+                assert (np.isfinite(got) == np.isfinite(want)).all() and (np.isnan(got) == np.isnan(want)).all()
+
+
+def test_where_there_are_no_heads_and_no_pairs():
+    case = BOTH[0]
+    assert kernels.headed(False, *case.args) and kernels.both(False, *case.args) is not None
+    strided = (*case.args[:6], (16, 16), (2, 2), *case.args[8:])
+    grouped = (*case.args[:3], 2, *case.args[4:])
+    for args in (strided, grouped):
+        assert not kernels.headed(False, *args) and kernels.both(False, *args) is None
+        with pytest.raises(ValueError, match="no head for this geometry"):
+            kernels.step("conv", False, False, *args, head=True)
+    try:
+        set_precision("exact")
+        assert not kernels.headed(False, *case.args) and kernels.both(False, *case.args) is None
+    finally:
+        set_precision("fast")
 
 
 def test_precision_turns_it_off():

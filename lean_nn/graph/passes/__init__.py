@@ -12,8 +12,10 @@ pass               what it does                                                 
 ``winners``        sums over a gradient that max pooling spreads are taken over its winners     within a bound
 ``affine``         batch norm (or any scale and shift per channel) into the convolution before  within a bound
 ``norms``          a residual, a relu or a gate beside batch norm run in its own passes over memory  yes
-``recompute``      relu(batch norm) is made again for its gradients, where it would have left the cache  yes
 ``tails``          a sum and an activation after a convolution or product run inside it        yes
+``gradients``      a convolution's two gradients are computed together                         within a bound
+``heads``          relu(batch norm) is made by the convolutions that read it, as they read     yes
+``recompute``      relu(batch norm) is made again for its gradients, where it would have left the cache  yes
 ``chains``         elementwise operations on one shape run as one loop                         yes
 ``prepack``        constant weights are packed for products, transformed for Winograd's         within a bound
 =================  ==========================================================================  ==============
@@ -29,6 +31,7 @@ from lean_nn.graph.ir import Graph
 from lean_nn.graph.passes.affine import fold_affine
 from lean_nn.graph.passes.chains import fuse_chains
 from lean_nn.graph.passes.gates import gate_before_scatter
+from lean_nn.graph.passes.gradients import join_gradients, read_through
 from lean_nn.graph.passes.layers import fuse_tails
 from lean_nn.graph.passes.norms import join_norms, recompute
 from lean_nn.graph.passes.prepack import prepack
@@ -44,12 +47,14 @@ PASSES: dict[str, Pass] = {
     "winners": sum_over_winners,
     "affine": fold_affine,
     "norms": join_norms,
-    "recompute": recompute,
     "tails": fuse_tails,
+    "gradients": join_gradients,
+    "heads": read_through,
+    "recompute": recompute,
     "chains": fuse_chains,
     "prepack": prepack,
 }
-EXACT = ("constants", "common", "dead", "gates", "norms", "recompute", "tails", "chains")
+EXACT = ("constants", "common", "dead", "gates", "norms", "tails", "heads", "recompute", "chains")
 
 
 def check_names(names: Iterable[str]) -> set[str]:

@@ -1,10 +1,11 @@
 """Convolutions and products with what follows them: one node, computed while the sums are still in the cache.
 
 A layer is a conv, conv_input or matmul, then perhaps ``+ b`` (after a product: one number per column), ``+ r`` (an
-array like the result: the residual of a ResNet), then perhaps an activation of `ACTS`. If each of these is the only reader of
-the one before, they become one node, which runs in the place of the last. The kernels finish every sum first, then add, then
-apply the activation: the operations of the separate nodes in their order, so the bits are the same. An activation behind a
-reshape (an image without a batch has one around its convolution) is applied before it.
+array like the result: the residual of a ResNet), then perhaps an activation of `ACTS`, or behind a convolution the gate of a
+relu's gradient. If each of these is the only reader of the one before, they become one node, which runs in the place of the
+last. The kernels finish every sum first, then add, then apply the activation: the operations of the separate nodes in their
+order, so the bits are the same. An activation behind a reshape (an image without a batch has one around its convolution) is
+applied before it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from lean_nn_c.step import ACTS, Step
 LAYERS: dict[str, Callable[..., Step | None]] = {
     "conv": cpu_conv.conv_step, "conv_input": cpu_conv.conv_input_step, "matmul": cpu_linear.matmul_step,
 }  # fmt: skip
+GATED = ("conv", "conv_input")  # after which a gate may come, that is, `relu_gate` with its second array
 
 
 class Tail(NamedTuple):
-    """What a layer consists of: its primitive on the first `own` arrays, arrays that are added, an activation.
+    """What a layer consists of: its primitive on the first `own` arrays, arrays that are added, an activation or a gate, whose
+    array comes next.
 
     `bias` : whether the first array added is one number per column; `other` : whether one like the result is added;
     `numbers` : the activation's parameter, if it has one; `packed` : whether the last array is a transformed weight;
@@ -40,6 +43,10 @@ class Tail(NamedTuple):
     packed: bool = False
     factor: tuple[int, ...] = ()
 
+    @property
+    def gated(self) -> bool:
+        return self.act is not None and self.act.name == "relu_gate"
+
     def own_avals(self, avals: Sequence[Aval]) -> tuple[Aval, ...]:
         """Of the layer's own arrays, a packed factor as it was."""
         own = tuple(avals[: self.own])
@@ -47,11 +54,17 @@ class Tail(NamedTuple):
 
     def parts(self, arrays: Sequence[Any]) -> list[tuple[Primitive, tuple[Any, ...], dict[str, Any]]]:
         """(primitive, further arguments, parameters) of what is applied to the sums, in order."""
-        added = arrays[self.own : self.own + self.bias + self.other]
+        stop = self.own + self.bias + self.other
+        added, gate = arrays[self.own : stop], arrays[stop : stop + self.gated]
         parts: list[tuple[Primitive, tuple[Any, ...], dict[str, Any]]] = [(add, (array,), {}) for array in added]
         if self.act is not None:
-            parts.append((self.act, (), dict(zip(self.act.pointwise or (), self.numbers, strict=True))))
+            parts.append((self.act, tuple(gate), dict(zip(self.act.pointwise or (), self.numbers, strict=True))))
         return parts
+
+    def options(self) -> dict[str, Any]:
+        """What the kernels are told about it."""
+        act = "" if self.act is None else self.act.name
+        return {"other": self.other, "act": act, "slope": self.numbers[0] if self.numbers else 0.0}
 
     def __repr__(self) -> str:
         names = ["add"] * (self.bias + self.other) + ([self.act.name] if self.act else [])
@@ -99,9 +112,7 @@ def _step(*avals: Aval, out: tuple[Aval], tail: Tail, **params: Any) -> Step | N
     options: dict[str, Any] = {"bias": True} if tail.bias else {}
     if tail.packed or tail.factor:
         options["packed"] = True
-    act = "" if tail.act is None else tail.act.name
-    slope = tail.numbers[0] if tail.numbers else 0.0
-    return LAYERS[tail.layer.name](*tail.own_avals(avals), out=out, **params, other=tail.other, act=act, slope=slope, **options)
+    return LAYERS[tail.layer.name](*tail.own_avals(avals), out=out, **params, **tail.options(), **options)
 
 
 PRIMITIVES = {
@@ -156,7 +167,7 @@ def _activate_first(graph: Graph) -> Graph:
     made, uses = graph.producers(), graph.uses()
 
     def reshaped(node: Node) -> Node | None:
-        view = made.get(node.inputs[0]) if node.prim.name in ACTS else None
+        view = made.get(node.inputs[0]) if node.prim.name in ACTS and len(node.inputs) == 1 else None
         if view is None or view.prim.view is None or uses[view.outputs[0]] != 1:
             return None
         layer = made.get(view.inputs[0])
@@ -182,6 +193,11 @@ def _longer(graph: Graph, layer: _Found, value: int, node: Node) -> _Found | Non
     tail, out = layer.tail, graph.avals[value]
     if tail.act is not None or graph.avals[node.outputs[0]] != out:
         return None
+    if node.prim.name == "relu_gate":
+        gate = node.inputs[1]
+        if tail.layer.name not in GATED or node.inputs[0] != value or gate == value or graph.avals[gate] != out:
+            return None
+        return layer._replace(added=(*layer.added, gate), tail=tail._replace(act=node.prim))
     if node.prim.name in ACTS:
         numbers = tuple(float(node.params[name]) for name in node.prim.pointwise or ())
         return layer._replace(tail=tail._replace(act=node.prim, numbers=numbers))

@@ -2,9 +2,9 @@
 
 Forward, a residual and a relu behind `normalize` are applied as its results are written. Backward, the cotangent that
 `normalize_transpose` reads is often ``relu_gate(t, y)``, and t a sum of two (the residual's and the layer's own): both are
-computed as it is read. If y is the very relu(w·z + b) of this batch norm, z says where it is positive, and y is not read. A gated
-cotangent that others read as well becomes a fourth result. The operations are the separate nodes', in their order, and so are
-the bits.
+computed as it is read, unless a convolution makes one of the two, which then does that as it writes (pass ``tails``). If y is
+the very relu(w·z + b) of this batch norm, z says where it is positive, and y is not read. A gated cotangent that others read as
+well becomes a fourth result. The operations are the separate nodes', in their order, and so are the bits.
 
 What is written forward and read again on the way back has left the cache in between, and a batch norm's input is kept for its
 own gradient. So relu(w·z + b + other) need not be, if `other` is kept as well or there is none: pass `recompute` makes it again,
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from lean_nn.backend.cpu_reduce import rows_with_one_factor, standard
 from lean_nn.graph.ir import Graph, Node, Rewrite
+from lean_nn.graph.passes.layers import GATED
 from lean_nn.ops.normalize import normalize, normalize_transpose
 from lean_nn.primitive import FLOATS, Aval, Primitive
 from lean_nn_c.step import Step
@@ -132,6 +133,11 @@ class _Finder:
             found = found._replace(active=True, result=after.outputs[0])
         return found if found.result != node.outputs[0] else None
 
+    def ends_in_a_gate(self, value: int) -> bool:
+        """Whether the convolution that makes a cotangent may add to it and gate it itself."""
+        node = self.made.get(value)
+        return node is not None and node.prim.name in GATED and self.uses[value] == 1
+
     def gated(self, node: Node, layers: dict[int, _Layer]) -> _Gated | None:
         """What a normalize_transpose reads in place of a gated cotangent; `layers` are by their results."""
         gate = self.made.get(node.inputs[0])
@@ -142,8 +148,12 @@ class _Finder:
         t, y = gate.inputs
         total = self.made.get(t)
         if total is not None and total.prim.name == "add" and self.uses[t] == 1 and self.same(*total.inputs, t):
+            if any(self.ends_in_a_gate(v) for v in total.inputs):
+                return None
             return _Gated(total.inputs[0], {"other": total.inputs[1], "gate": y})
         own = layers.get(y)
+        if own is None and self.ends_in_a_gate(t):
+            return None
         known = () if own is None or own.other is not None else (*own.node.inputs[:2], *own.node.outputs[1:])
         return _Gated(t, {"b": own.node.inputs[2]} if own is not None and known == node.inputs[3:] else {"gate": y})
 

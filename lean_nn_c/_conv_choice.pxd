@@ -1,0 +1,87 @@
+"""Which algorithm computes a convolution: what conv.pyx knows of one, and what the geometry alone decides."""
+
+from libc.stdint cimport int64_t
+
+from lean_nn_c._geometry cimport Geometry
+from lean_nn_c._pointwise cimport weight_packs
+from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
+from lean_nn_c._tail cimport lnn_tail
+from lean_nn_c._winners_plan cimport Winners
+from lean_nn_c.direct cimport strips_lead, strips_pay
+from lean_nn_c.precision cimport is_fast
+from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY
+from lean_nn_c.taps cimport DONE, NO_MEMORY, taps_left
+from lean_nn_c.winograd cimport winograd_gain, winograd_tile, winograd_weight_gain, winograd_weight_tile
+
+cdef enum Algorithm:
+    AUTO
+    TAPS
+    WINOGRAD
+    STRIPS
+    DIRECT
+
+
+cdef struct Plan:
+    Geometry g
+    Algorithm by
+    bint bias           # there is one (for `pack`: it is conv_input's weight)
+    lnn_tail tail
+    int m               # Winograd's tiles; 0: it does not apply
+    bint few            # whether strips are taken: decided once, as is
+    double gain         # how many times as fast as taps Winograd's algorithm is, by estimate; 0: it is not
+    bint packed         # a transformed weight comes with the arrays,
+    bint panelled       # or one in panels
+    bint headed         # the image is made as it is read
+    int64_t windows     # of a pooling, on a plane of outputs,
+    Winners at          # and how its winners are summed
+
+
+cdef struct Pair:       # of the gradients of one layer
+    Plan input
+    Plan weight
+
+
+cdef inline bint by_strips(const Plan* p, Kind kind, int itemsize) noexcept nogil:
+    return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind, itemsize))
+
+
+cdef inline void choose(Plan* p, str name, int itemsize):
+    """What the geometry alone decides."""
+    cdef const Geometry* g = &p.g
+    cdef bint transposed = name == "conv_input"
+    cdef double left
+    if name == "conv_weight":
+        p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT, itemsize)
+        p.gain = winograd_weight_gain(g, p.m, itemsize)
+    else:
+        p.m = winograd_tile(g, transposed, itemsize)
+        p.few = by_strips(p, CONV_INPUT if transposed else CONV, itemsize)
+        p.gain = winograd_gain(g, transposed, p.m, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
+        left = taps_left(g, transposed)
+        if g.stride[g.rank - 1] > 1 and g.out[g.rank - 1] < 24 and not p.few:
+            left *= 0.75 if g.rank > 2 else 0.9     # the estimate is from before more of short strided rows were listed
+        p.gain *= left
+        if left < 1 and p.gain < 1.1:       # as in winograd_gain: less is not sure
+            p.gain = 0
+
+
+cdef inline bint by_winograd(const Plan* p) noexcept nogil:
+    return p.m != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.gain > 0 and is_fast()))
+
+
+cdef inline bint by_taps(const Plan* p) noexcept nogil:
+    return p.by != STRIPS and p.by != DIRECT
+
+
+cdef inline bint in_panels(const Plan* p, bint transposed) noexcept nogil:
+    """Whether a packed weight is one in panels: of a layer with one tap, which has nothing to gain from Winograd's tiles."""
+    return by_taps(p) and p.by != WINOGRAD and not p.few and weight_packs(&p.g, transposed)
+
+
+cdef inline bint final(int status) noexcept nogil:
+    """Whether no other algorithm is to be tried: the result stands, or there is no memory."""
+    return status == DONE or status == NO_MEMORY
+
+
+cdef inline int told(int status) noexcept nogil:
+    return STEP_DONE if status == DONE else STEP_NO_MEMORY
