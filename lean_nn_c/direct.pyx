@@ -27,13 +27,14 @@ from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, dots, finish, lnn_finite_f32, lnn_finite_f64
 from lean_nn_c._strips cimport (
-    ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, Kind, Plan, Strips, cut, make_plan, open_plan, plan_bytes,
+    ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, Kind, Plan, Strips, cut, look_ahead, make_plan, open_plan, plan_bytes,
 )
+from lean_nn_c._strips_pay cimport lead, pay
 from lean_nn_c._sweeps cimport LNN_TALL, fill_strip, gauge, loosen, settle, sweep_rows
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c.step cimport give_scratch, probing, take_scratch
-from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED, taps_left
+from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -290,6 +291,9 @@ cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, c
             for i in range(channels):
                 fill_strip(&d.plan.copies, source + ((image + sample * g.groups) * s.channels + at + i) * cells,
                            <real*>d.strip + (sample * channels + i) * d.plan.planes.channel)
+        if s.far and not s.tall:
+            i = at + channels if at + channels < s.channels else s.channels * (s.together if g.groups == 1 else 1)
+            look_ahead(s, d.plan, <const char*>(source + (image * s.channels + i) * cells), cells, channels, m1 - m0)
         weight = w + (group * g.og * g.cg + at * (g.cg if back else 1)) * g.taps
         strip_rows(s, g, d, weight, b + group * rows if b != NULL else NULL, at, channels,
                    out + image * rows * s.size * s.rest + d.plan.begin, m0, m1)
@@ -351,72 +355,11 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
 
 
 cdef bint strips_pay(const Geometry* g, Kind kind, int itemsize) noexcept nogil:
-    """Whether strips beat taps.
-
-    Measured on one core in both types: 1 to 512 channels per group to either side, kernels of 2 to 11 cells a side,
-    strides 1 to 8, rows of 5 to 224, 1 to 3 axes. Few channels to sum over (4; 8 where both sides of many groups are as
-    narrow) are ahead where vectors are not mostly empty, few to sum into only on larger planes. conv_input of eight channels
-    or fewer is ahead on any plane, unless sums are very long or many products by taps are left out. Spreading y_bar costs
-    its stride: many of its channels do not pay, up to four do at any stride (1.1 to 9 times as fast, depthwise layers 3 to 8
-    times), and twelve where windows hardly overlap: there, by taps, every residue's few terms are packed and spread (1.3
-    times as fast in the mean, up to 5).
-    """
-    cdef int last = g.rank - 1
-    cdef int64_t terms = g.og if kind == CONV_INPUT else g.cg, rows = g.cg if kind == CONV_INPUT else g.og
-    cdef double lead = strips_lead(g, itemsize) if kind == CONV else 1
-    if lead > 1:
-        return True
-    if g.taps == 1:
-        return False
-    if kind == CONV_WEIGHT:
-        return g.og <= strips_outputs(g)
-    if kind == CONV_INPUT and g.stride[last] > 1:
-        return g.og <= (12 if g.ker[last] <= g.stride[last] + 1 else 4)
-    if terms <= 4 or (g.groups > 1 and terms <= 8 and rows <= 8):
-        return lead > 0.8
-    if kind == CONV_INPUT and rows <= 8 and terms * g.taps <= 4096 and taps_left(g, True) > 0.7:
-        return True
-    return rows <= 4 and (g.cells if kind == CONV_INPUT else g.outs) >= 512
-
-
-cdef int64_t strips_outputs(const Geometry* g) noexcept nogil:
-    """To how many outputs of a group conv_weight pays by strips: more where vectors are full, windows strided, Winograd's
-    algorithm far. From 300 timings of 1 to 32 channels on rows of 5 to 112, in both types: 1.1 to 2.5 times as fast."""
-    cdef int64_t row = g.out[g.rank - 1]
-    if row < 7 or g.outs < 48:
-        return 4
-    if g.stride[g.rank - 1] > 1:
-        return 24 if row >= 14 else 12
-    if row < 14:
-        return 5
-    return 32 if g.cg * g.taps <= 27 else 9 if g.cg <= 9 else 7
+    return pay(g, kind, itemsize)
 
 
 cdef double strips_lead(const Geometry* g, int itemsize) noexcept nogil:
-    """How many times as fast as by taps conv is by strips: more than once where the image is read once or twice only, strided
-    or by few rows; at most 1.05 with few channels, where the estimate is too good.
-
-    Strips are filled more cheaply than planes and not packed, but have vectors that overlap, and lists to make. Costs in
-    multiply-adds, per sample and channel, fitted to 6,000 timings in float, one thread, of 1 to 3 axes, kernels of 1 to 7
-    cells (15 on one axis), strides 1 to 3, dilation 1 and 2, 4 to 147 channels, 1 to 32 samples. On strided layers the choice
-    makes conv 1.05 to 1.16 times as fast in the mean, where always the faster one would 1.09 to 1.2; in double the same.
-    Vectors of 16 bytes are behind by a fifth (13 layers). Of 176 more layers the choice was 2.8 per cent slower than the faster.
-    """
-    cdef int lanes = LNN_BYTES // itemsize, i, last = g.rank - 1
-    cdef double product = itemsize / 4.0, cells = 1, phases = 1, strides = 1, lines, strips, taps
-    for i in range(g.rank):
-        cells *= <double>g.inp[i] * min(g.ker[i], g.stride[i]) / g.stride[i]
-        phases *= min(g.ker[i], g.stride[i])
-        strides *= g.stride[i]
-    if g.n * g.outs == 0 or (g.taps == 1 and strides == 1):
-        return 1
-    lines = g.outs // g.out[last]
-    strips = ((0.9 if LNN_BYTES >= 32 else 1.2) * product * g.og * g.taps * lines * ceil_div(g.out[last], lanes) * lanes
-              + (20 if g.stride[last] > 2 else 10) * cells + 20 * lines * phases + 500.0 * g.taps / (g.n * g.groups))
-    taps = product * g.og * g.taps * g.outs * taps_left(g, False) + 20 * lines * g.taps + 30 * cells
-    if g.og > 40 and g.out[last] >= 12 and g.cg > 4:        # many rows, no short lines: packing does not show
-        return 0.8 * taps / strips
-    return min(taps / strips, 1.05 if g.cg <= 4 else 4.0)
+    return lead(g, itemsize)
 
 
 cdef int strip_threads(const Geometry* g) noexcept nogil:
@@ -446,6 +389,9 @@ cdef void strip_weights(const Strips* s, const Geometry* g, const real* x, const
                 memset(sums, 0, (stop - first) * g.og * taps * sizeof(real))
             for c in range(first, stop):
                 fill_strip(&d.plan.copies, x + (n * g.c + c) * g.cells, <real*>d.strip)
+                i = n * g.c + c + 1 if c + 1 < stop else (n + 1) * g.c + first
+                if s.far:
+                    look_ahead(s, d.plan, <const char*>(x + i * g.cells), g.cells, 1, g.og)
                 if c == first or c % g.cg == 0:                 # y_bar: once for all channels of the group
                     y = y_bar + (n * g.o + c // g.cg * g.og) * g.outs + d.plan.begin
                     for i in range(g.og if width % s.lanes else 0):

@@ -162,6 +162,8 @@ static __attribute__((noinline)) void LNN_NAME(lnn_fill_strip)(const lnn_copies 
                 *(H *)(to + dst[r]) = head;
                 *(H *)(to + dst[r] + n - SHORT) = tail;
             }
+        else if (step == 2 && spread == 1)
+            for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_seconds)(from + src[r], n, to + dst[r]);
         else if (step == 1 && spread == 1)
             for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_copy_row)(to + dst[r], from + src[r], n);
         else if (spread == 2)
@@ -177,6 +179,21 @@ static void LNN_NAME(lnn_loosen)(T *dst, const T *src, int64_t width, int64_t ro
 {
     const int64_t pitch = (width + LANES - 1) / LANES * LANES;
     for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_copy_row)(dst + r * pitch, src + r * width, width);
+}
+
+/* The next lines of what comes next. */
+static __attribute__((noinline)) void LNN_NAME(lnn_call_rows)(lnn_ahead *a)
+{
+    for (int64_t i = 0; i < a->each && a->channels > 0; i++) {
+        lnn_prefetch(a->place + a->copies->src[a->row] * (int64_t)sizeof(T) + a->at);
+        a->at += 64;
+        if (a->at < a->bytes) continue;
+        a->at = 0;
+        if (++a->row < a->copies->rows) continue;
+        a->row = 0;
+        a->place += a->plane;
+        a->channels--;
+    }
 }
 
 /* A tile of rows shorter than a vector: n vectors in the order of their places, `step` apart or as listed. */
@@ -206,6 +223,7 @@ LNN_INLINE void LNN_NAME(lnn_sweep_body)(const int mr, const int nv, const lnn_s
         const int64_t *const at = s->at + i, *const to = s->to + i;
         const T *place[8];
         V acc[LNN_ROWS][8];
+        if (s->ahead) LNN_NAME(lnn_call_rows)(s->ahead);
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++) {
             place[v] = strip + at[v];
@@ -344,6 +362,7 @@ LNN_INLINE void LNN_NAME(lnn_gauge_body)(const int no, const int nt, const lnn_s
     const T *place[9];
     V acc[3][9];
     const ptrdiff_t step = s->terms * LANES;
+    if (s->ahead) LNN_NAME(lnn_call_rows)(s->ahead);
 #pragma GCC unroll 9
     for (int t = 0; t < nt; t++) {
         place[t] = strip + tap[t];
