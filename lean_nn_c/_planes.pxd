@@ -49,6 +49,7 @@ cdef struct Planes:
     int64_t pitch[MAX_RANK]
     int64_t plane, channel      # cells of one phase; of all phases of a channel
     bint direct                 # the source serves as it is
+    bint patches                # windows are read where they lie: pitches are those of neighbouring outputs (_patches.pxd)
     const Cells* cells          # the list, or NULL
 
 
@@ -67,11 +68,18 @@ cdef inline int64_t reach(const Geometry* g, int i) noexcept nogil:
     return ((g.ker[i] - 1) * g.dil[i]) // g.stride[i]
 
 
+cdef inline int64_t tap_step(const Geometry* g, const Planes* p, int i, int64_t k, int64_t phase) noexcept nogil:
+    """How far tap k of an axis lies from its first, on planes of an image; `phase` is the distance of the axis's phases."""
+    if p.patches:
+        return k * g.dil[i] * (p.pitch[i] // g.stride[i])
+    return k % period(g.stride[i], g.dil[i]) * phase + k * g.dil[i] // g.stride[i] * p.pitch[i]
+
+
 cdef inline double measure(Planes* p, int itemsize) noexcept nogil:
     """Set pitches and sizes; returns the cells of one channel (as a float: it may be too many)."""
     cdef int i
     cdef double total = 1
-    p.cells = NULL
+    p.cells, p.patches = NULL, False
     for i in range(p.rank):
         total *= <double>p.q[i] * <double>p.phases[i]
     if total > 1e15:

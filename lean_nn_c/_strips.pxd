@@ -27,7 +27,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
-from lean_nn_c._planes cimport Planes, period, planes_of_image, planes_of_output, reach
+from lean_nn_c._planes cimport Planes, period, planes_of_image, planes_of_output, reach, tap_step
 from lean_nn_c._simd cimport LNN_BYTES
 from lean_nn_c._sweeps cimport LNN_PHASES, LNN_RUN, LNN_TALL, lnn_ahead, lnn_copies, lnn_run, lnn_sweep
 
@@ -318,8 +318,7 @@ cdef inline int64_t place_of(const Strips* s, const Planes* p, const Geometry* p
                 return -1
             offset += (reach(part, i) - k * part.dil[i] // part.stride[i]) * p.pitch[i]
         else:
-            offset += k % period(part.stride[i], part.dil[i]) * phase
-            offset += k * part.dil[i] // part.stride[i] * p.pitch[i]
+            offset += tap_step(part, p, i, k, phase)
             phase *= p.phases[i]
     return offset
 

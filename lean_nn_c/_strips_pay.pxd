@@ -3,8 +3,10 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry, ceil_div
+from lean_nn_c._patches cimport patches_pay
 from lean_nn_c._simd cimport LNN_BYTES
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
+from lean_nn_c.gemm cimport FEW
 from lean_nn_c.taps cimport taps_left
 
 
@@ -62,6 +64,8 @@ cdef inline bint pay(const Geometry* g, Kind kind, int itemsize) noexcept nogil:
     cdef int last = g.rank - 1
     cdef int64_t terms = g.og if kind == CONV_INPUT else g.cg, rows = g.cg if kind == CONV_INPUT else g.og
     cdef double ahead = lead(g, itemsize) if kind == CONV else 1
+    if kind != CONV_INPUT and g.og >= FEW and patches_pay(g, itemsize):
+        return False
     if ahead > 1:
         return True
     if g.taps == 1:

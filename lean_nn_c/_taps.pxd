@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._columns cimport Columns
 from lean_nn_c._geometry cimport Geometry, ceil_div, floor_div
-from lean_nn_c._planes cimport Planes, period, reach
+from lean_nn_c._planes cimport Planes, period, reach, tap_step
 
 cdef enum:
     BLOCK = 384             # terms of a partial sum, at most
@@ -23,6 +23,7 @@ cdef struct Taps:
     int64_t together            # channels of a block (0: a block is a part of one channel's taps)
     int64_t blocks
     int64_t a_channel, b_channel
+    bint patches                # _patches.pxd
     int64_t* a                  # offsets of one block in A and in the planes
     int64_t* b
 
@@ -75,7 +76,7 @@ cdef inline void fill_tables(Taps* t, const Geometry* g, const Planes* p, const 
             k = low[i] + rest % (high[i] - low[i])
             rest //= high[i] - low[i]
             if residue == NULL:
-                b += (k % period(g.stride[i], g.dil[i])) * phase_size + (k * g.dil[i] // g.stride[i]) * p.pitch[i]
+                b += tap_step(g, p, i, k, phase_size)
             else:
                 k = residue[i] + k * period(g.stride[i], g.dil[i])
                 b -= (k * g.dil[i] // g.stride[i]) * p.pitch[i]

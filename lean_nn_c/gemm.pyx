@@ -143,24 +143,24 @@ cdef int64_t strips_at_once(const Product* p) noexcept nogil:
     return SLIM_STRIPS if p.k <= SLIM else STRIPS
 
 
-cdef void slim_product(const Product* p, int64_t m0, int64_t m1, const real* panels, const real* packed, const real* bias,
-                       real* c, int64_t first, int64_t count) noexcept nogil:
-    """Few terms: one panel after the other meets all strips, so that c is written along its rows."""
-    cdef Panels rows = panels_of(m1 - m0)
+cdef void slim_product(int64_t m, int64_t k, const real* panels, const real* strips, int64_t columns, const real* bias, real* c,
+                       int64_t ldc) noexcept nogil:
+    """c[:m, :columns] = (bias or 0) + panels @ strips: one panel after the other meets all strips, so that c is written along
+    its rows."""
+    cdef Panels rows = panels_of(m)
     cdef Ahead ahead
-    cdef int64_t i, t, m, whole = min(count, p.n // p.width - first)
+    cdef int64_t i, t, width = LNN_FULL * lanes(c), whole = columns // width
     cdef const real* start = NULL
-    ahead.rows = 0
     for i in range(rows.count):
-        m = first_row(&rows, i)
         if bias != NULL:
-            start = bias + m0 + m
+            start = bias + first_row(&rows, i)
         for t in range(whole):
-            panel(rows_in(&rows, i), LNN_FULL, p.k, panels + i * p.k * LNN_ROWS, packed + t * p.k * p.width, start, False,
-                  c + (m0 + m) * p.n + (first + t) * p.width, p.n)
-    if whole < count:
-        strip_product(m1 - m0, p.k, panels, packed + whole * p.k * p.width, bias + m0 if bias != NULL else NULL, False,
-                      c + m0 * p.n + (first + whole) * p.width, p.n, p.n - (first + whole) * p.width, &ahead)
+            panel(rows_in(&rows, i), LNN_FULL, k, panels + i * k * LNN_ROWS, strips + t * k * width, start, False,
+                  c + first_row(&rows, i) * ldc + t * width, ldc)
+    ahead.rows = 0
+    if whole * width < columns:
+        strip_product(m, k, panels, strips + whole * k * width, bias, False, c + whole * width, ldc, columns - whole * width,
+                      &ahead)
 
 
 cdef void many_rows(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t m0, int64_t m1,
@@ -191,7 +191,8 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
                 ready = packed
             t += count
             if p.k <= SLIM:
-                slim_product(p, m0, m1, left, ready, bias, c, t - count, count)
+                slim_product(m1 - m0, terms, left, ready, min(t * p.width, p.n) - (t - count) * p.width,
+                             bias + m0 if bias != NULL else NULL, c + m0 * p.n + (t - count) * p.width, p.n)
                 continue
             for i in range(count):
                 ahead.rows = 0

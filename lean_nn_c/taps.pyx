@@ -31,25 +31,22 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from lean_nn_c._bands cimport Boxes, next_class, runs_fit, share_left
-from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, across_samples, bring, cells_of, cut, is_dense, spread
+from lean_nn_c._columns cimport MAX_TILE, Columns, across_samples, cells_of, is_dense
 from lean_nn_c._fold cimport fold_pays, folded
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
+from lean_nn_c._packed cimport packed, scratch_of
+from lean_nn_c._patches cimport patches_of_image, patches_pay
 from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport Phases, mixed, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
 from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
 from lean_nn_c._queue cimport Queue, draw, open_queue
-from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, gather, lanes, lnn_vectors, whole_lines
+from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, lanes, lnn_vectors, whole_lines
 from lean_nn_c._tail cimport lnn_tail
-from lean_nn_c._taps cimport (
-    ABREAST, BLOCK, Block, Taps, block_at, covers, split_terms, table_length,
-)
+from lean_nn_c._taps cimport ABREAST, BLOCK, Taps, covers, split_terms, table_length
 from lean_nn_c._types cimport real
-from lean_nn_c.gemm cimport (
-    FEW, PANEL_BYTES, SLIM, Ahead, Panels, Split, first_row, pack_rows, panels_of, panels_size, rows_in, split_work,
-    strip_product,
-)
+from lean_nn_c.gemm cimport FEW, PANEL_BYTES, SLIM, Split, split_work
 from lean_nn_c.step cimport count_from, counted, give_scratch, hold_scratch, probing, take_scratch
 from lean_nn_c.threads cimport threads_for
 
@@ -58,84 +55,8 @@ cdef enum:
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
     COLUMNS = 4096          # that suffice for packing the weight not to count,
     ROOM = 4194304          # and bytes that planes may take for them
-    FAR = 8388608           # bytes of a group's planes that no cache keeps: strips are called in
     GATHERED = 16           # strips whose sums are collected, if they consist of several blocks, before they are spread; of all
                             # residues twice as many
-
-
-# --- many rows: panels and strips ---
-
-
-cdef void pack_weight(const Taps* t, const Block* k, const real* a, int64_t lda, bint transposed, int64_t m,
-                      real* out) noexcept nogil:
-    """Rows 0..m of one block of terms as panels. All taps of conv are neighbours in the weight, conv_input's are not."""
-    cdef Panels p = panels_of(m)
-    cdef int64_t i, first = 0, abreast = ABREAST if transposed else BLOCK       # rows side by side, or far apart
-    if not transposed and t.count == t.a_channel:
-        pack_rows(a + k.a + k.first, lda, 1, m, k.terms, k.terms, out)
-        return
-    while first < k.terms:
-        for i in range(p.count):
-            gather(a + first_row(&p, i) * lda + k.a, lda, rows_in(&p, i), t.a + k.first + first,
-                   min(abreast, k.terms - first), out + (i * k.terms + first) * LNN_ROWS)
-        first += abreast
-
-
-cdef void strip_of(const Columns* c, const Taps* t, const Block* k, const real* planes, int64_t column, int64_t columns,
-                   int64_t stored, int64_t rows, const real* panels, real* strip, const real* bias, bint add, real* out,
-                   int64_t ldo) noexcept nogil:
-    """One block of terms of cells column .. column+columns: pack them, multiply, and store `stored` columns."""
-    cdef Strip s
-    cdef Ahead ahead
-    cdef int64_t width = (columns + lanes(planes) - 1) // lanes(planes) * lanes(planes)
-    cdef int i
-    planes += k.b
-    cut(c, column, columns, &s)
-    bring(&s, t.b + k.first, k.terms, planes, width, strip)
-    i = s.pieces - 1                        # the next strip begins where this one ends: its last cell's line
-    ahead.place = <const char*>(planes + s.piece[i].base + s.piece[i].length + c.width - 1)
-    ahead.off, ahead.step, ahead.length = t.b + k.first, sizeof(real), 1
-    ahead.rows = k.terms if t.channels * t.b_channel * <int64_t>sizeof(real) > FAR else 0
-    strip_product(rows, k.terms, panels, <const real*>strip, bias, add, out, ldo, stored, &ahead)
-
-
-cdef void packed(const Columns* c, const Taps* t, bint transposed, const real* a, int64_t lda, const real* planes,
-                 int64_t p_sample, const real* bias, real* out, int64_t out_sample, int64_t ldo, int64_t m0, int64_t m1,
-                 int64_t first, int64_t stop, real* scratch) noexcept nogil:
-    """Rows m0..m1 of strips first..stop of one group; strips are numbered through all samples."""
-    cdef int64_t rows = m1 - m0
-    cdef real* strip = scratch + panels_size(rows, BLOCK)
-    cdef real* sums = strip + BLOCK * c.width
-    cdef Strip s
-    cdef Block k
-    cdef int64_t cells = cells_of(c), strips = (cells + c.width - 1) // c.width
-    cdef int64_t block, index, sample, column, columns, vectors, lds = c.width * (stop - first if t.blocks > 1 else 1)
-    cdef real* to
-    cdef bint dense = is_dense(c)
-    memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
-    for block in range(t.blocks):
-        k = block_at(t, block)
-        pack_weight(t, &k, a + m0 * lda, lda, transposed, rows, scratch)
-        for index in range(first, stop):
-            sample, column = index // strips, index % strips * c.width
-            columns = min(c.width, cells - column)
-            if dense:
-                strip_of(c, t, &k, planes + sample * p_sample, column, columns, columns, rows, <const real*>scratch,
-                         strip, bias + m0 if bias != NULL else NULL, block > 0,
-                         out + sample * out_sample + m0 * ldo + c.dest + column, ldo)
-                continue
-            vectors = (columns + lanes(a) - 1) // lanes(a) * lanes(a)
-            to = sums + ((index - first) * c.width if t.blocks > 1 else 0)
-            strip_of(c, t, &k, planes + sample * p_sample, column, columns, vectors, rows, <const real*>scratch, strip,
-                     bias + m0 if bias != NULL else NULL, block > 0, to, lds)
-            if block == t.blocks - 1:
-                cut(c, column, columns, &s)
-                spread(c, &s, rows, <const real*>to, lds, out + sample * out_sample + m0 * ldo, ldo)
-
-
-cdef int64_t scratch_of(int64_t rows, int64_t width, int64_t strips) noexcept nogil:
-    """Values that so many rows need, and strips whose sums are collected."""
-    return whole_lines(panels_size(rows, BLOCK) + BLOCK * width + rows * strips * width)
 
 
 # --- who computes what ---
@@ -270,10 +191,12 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
         if status == DONE:
             end_planes(tail, out, g.n * g.c, g.cells, threads_of(g))
         return status
+    if not transposed and m >= FEW and patches_pay(g, sizeof(real)):
+        patches_of_image(&p, g)
     cells_of_planes(&p, &cells, g.n * channels)
     if transposed and phases_pay(g):
         return by_phases(g, &p, source, w, bias, tail, out)
-    t.channels = channels // g.groups
+    t.channels, t.patches = channels // g.groups, p.patches
     t.a_channel = g.cg * g.taps if transposed else g.taps
     t.b_channel = p.channel
     p.direct = p.direct and (m >= FEW or runs_fit(g, &p, transposed, m, lnn_vectors(m) * lanes(source), t))

@@ -24,15 +24,17 @@ per thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread; SU
 
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from lean_nn_c._cells cimport CELLS, Runs, add_runs, pack_strip, tap_offsets
 from lean_nn_c._columns cimport MAX_TILE
-from lean_nn_c._geometry cimport MAX_RANK, Geometry
+from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._planes cimport Cells, Planes, period, planes_of_image, reach
+from lean_nn_c._patches cimport patches_of_image, patches_pay
+from lean_nn_c._planes cimport Cells, Planes, planes_of_image, reach
 from lean_nn_c._queue cimport Queue, draw, open_queue
-from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, lanes, whole_lines
+from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, lanes, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c._winners cimport Sorted, list_places, list_rows, move_rows, some_blocks, some_outputs
 from lean_nn_c._winners_plan cimport Winners, up
@@ -45,7 +47,6 @@ from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, affordable, cells_of_plan
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
-    CELLS = 256             # output cells of a partial sum, at most
     PACKED = 14             # strips that packed rows of y_bar pay for; with fewer they are read where they lie
     SPARE = 524288          # bytes per thread that small planes of several samples may take together
     SMALL = 98304           # bytes of a w_bar whose sum is cut into shares, at most
@@ -53,78 +54,6 @@ cdef enum:
     SUMS = 327680           # bytes are room for them
     AT_ONCE = 2048          # values that a thread adds up
     BAND = 196608           # bytes of a piece's planes, about: they stay in the second-level cache
-
-
-cdef struct Runs:               # the cells of one partial sum, as runs of neighbours in the planes
-    int64_t count, terms
-    int64_t start[CELLS]
-    int64_t length[CELLS]
-
-
-cdef int64_t* tap_offsets(const Geometry* g, const Planes* p) noexcept nogil:
-    """Plane offsets of all taps, to be freed; NULL: no memory."""
-    cdef int64_t* taps = <int64_t*>malloc(g.taps * sizeof(int64_t))
-    cdef int64_t i
-    for i in range(g.taps if taps != NULL else 0):
-        taps[i] = tap_offset(g, p, i)
-    return taps
-
-
-cdef int64_t tap_offset(const Geometry* g, const Planes* p, int64_t tap) noexcept nogil:
-    """Plane offset of a tap."""
-    cdef int64_t rest = tap, offset = 0, phase = p.plane, k
-    cdef int axis
-    for axis in range(g.rank - 1, -1, -1):
-        k = rest % g.ker[axis]
-        rest //= g.ker[axis]
-        offset += (k % period(g.stride[axis], g.dil[axis])) * phase
-        offset += (k * g.dil[axis] // g.stride[axis]) * p.pitch[axis]
-        phase *= p.phases[axis]
-    return offset
-
-
-cdef void add_runs(const Geometry* g, const Planes* p, int64_t base, int64_t first, int64_t count,
-                   Runs* r) noexcept nogil:
-    """Append output cells first .. first+count of the sample whose planes begin at `base`."""
-    cdef int64_t at[MAX_RANK]
-    cdef int64_t rest = first, offset, room
-    cdef int axis, last = g.rank - 1
-    for axis in range(last, -1, -1):
-        at[axis] = rest % g.out[axis]
-        rest //= g.out[axis]
-    r.terms += count
-    while count > 0:
-        offset = base
-        for axis in range(g.rank):
-            offset += at[axis] * p.pitch[axis]
-        room = min(g.out[last] - at[last], count)
-        if r.count and r.start[r.count - 1] + r.length[r.count - 1] == offset:
-            r.length[r.count - 1] += room
-        else:
-            r.start[r.count], r.length[r.count] = offset, room
-            r.count += 1
-        count -= room
-        at[last] = 0
-        for axis in range(last - 1, -1, -1):
-            at[axis] += 1
-            if at[axis] < g.out[axis]:
-                break
-            at[axis] = 0
-
-
-cdef void pack_strip(const Geometry* g, const Planes* p, const int64_t* taps, const Runs* r, const real* planes,
-                     int64_t first, int64_t columns, int vectors, real* strip) noexcept nogil:
-    """Columns first .. first+columns of one partial sum."""
-    cdef int64_t off[MAX_TILE]
-    cdef int64_t channel = first // g.taps, tap = first % g.taps, j
-    for j in range(vectors * lanes(planes)):
-        off[j] = channel * p.channel + taps[tap]
-        if j + 1 < columns:             # columns there are not repeat the last one
-            tap += 1
-            if tap == g.taps:
-                tap = 0
-                channel += 1
-    columns_of(planes, &off[0], vectors, &r.start[0], &r.length[0], r.count, strip)
 
 
 cdef int64_t samples_of(const Geometry* g) noexcept nogil:
@@ -369,6 +298,8 @@ cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, r
     cells_of_planes(&p, &cells, g.n * g.c)
     if g.og < 5 or (g.og < FEW and g.cg == 1 and g.outs > 400):     # panels of five rows pay, but not with few columns
         return dots_conv_weight(g, &p, x, y_bar, w_bar, threads)
+    if patches_pay(g, sizeof(real)):
+        patches_of_image(&p, g)
     cut_pieces(&pieces, g, &p, sizeof(real))
     if pieces.shares > 1:
         return by_shares(g, &pieces, x, y_bar, w_bar, threads)
