@@ -1,10 +1,11 @@
-"""The sizes of a matrix product, checked, and the shapes in which it is quicker."""
+"""The sizes of a matrix product, checked, the shapes in which it is quicker, and lines called in."""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from lean_nn_c._geometry cimport MAX_RANK, refuse
-from lean_nn_c.gemm cimport Product
+from lean_nn_c._simd cimport lnn_prefetch
+from lean_nn_c.gemm cimport Ahead, Product
 
 
 cdef inline double span(const Product* p, bint left) noexcept nogil:
@@ -60,3 +61,17 @@ cdef inline void exchange(Product* p) noexcept nogil:
     memcpy(&step[0], &p.a_step[0], sizeof(step))
     memcpy(&p.a_step[0], &p.b_step[0], sizeof(step))
     memcpy(&p.b_step[0], &step[0], sizeof(step))
+
+
+cdef inline void call_in(const Ahead* ahead, int64_t part, int64_t parts) noexcept nogil:
+    """Part `part` of `parts` of the cache lines that will be wanted next."""
+    cdef int64_t row
+    cdef const char* place
+    cdef const char* end
+    for row in range(ahead.rows * part // parts, ahead.rows * (part + 1) // parts):
+        place = ahead.place + (row if ahead.off == NULL else ahead.off[row]) * ahead.step
+        end = place + ahead.length
+        place -= <size_t>place % 64
+        while place < end:
+            lnn_prefetch(place)
+            place += 64
