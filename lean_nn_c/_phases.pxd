@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memset
 from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, bring, cells_of, cut
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._planes cimport Planes, reach
-from lean_nn_c._simd cimport LNN_ROWS, gather, lanes
+from lean_nn_c._simd cimport LNN_ROWS, gather, lanes, zip_rows
 from lean_nn_c._taps cimport ABREAST, BLOCK, Block, Taps, block_at
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport FEW, Ahead, Panels, Split, first_row, panels_of, panels_size, rows_in, strip_product
@@ -196,13 +196,8 @@ cdef inline void pack_mixed(const Geometry* g, const Phases* f, const Taps* t, c
 cdef inline void interleave(const real* sums, int64_t lds, int64_t length, int64_t rows, real* out) noexcept nogil:
     """out[rows*j + r] = sums[r*lds + j]."""
     cdef int64_t j, r
-    cdef const real* second = sums + lds
     if rows == 1:
         memcpy(out, sums, length * sizeof(real))
-    elif rows == 2:                     # a constant step lets the compiler use vectors
-        for j in range(length):
-            out[2 * j] = sums[j]
-            out[2 * j + 1] = second[j]
     else:
         for r in range(rows):
             for j in range(length):
@@ -221,12 +216,24 @@ cdef inline void spread_row(const real* sums, int64_t lds, int64_t length, int64
         memcpy(out + first + low, &part[low], (high - low) * sizeof(real))
 
 
+cdef inline void spread_pairs(const real* sums, int64_t next_channel, int64_t next_residue, int64_t length, int64_t channels,
+                              int64_t first, int64_t size, real* out, int64_t cells) noexcept nogil:
+    """Two residues of a row in turn, in all channels; the first cell may be before the image, the last one behind it."""
+    cdef int64_t channel, low = first < 0, high = length - (first + 2 * length > size)
+    for channel in range(channels if low else 0):
+        out[channel * cells] = sums[channel * next_channel + next_residue]
+    for channel in range(channels if high < length else 0):
+        out[channel * cells + size - 1] = sums[channel * next_channel + high]
+    zip_rows(sums + low, next_channel, next_residue, channels, high - low, out + first + 2 * low, cells)
+
+
 cdef inline void spread_phases(const Geometry* g, const Phases* f, const Columns* c, int64_t column, int64_t columns,
                                int64_t channels, const real* sums, int64_t lds, real* out) noexcept nogil:
     """Sums of cells column .. column+columns, as rows of the sets, to their places in `channels` image planes; cells may run on
     from sample to sample."""
     cdef int64_t at[MAX_RANK]
-    cdef int64_t rest = column, done = 0, length, outer, r, u, offset, size, channel
+    cdef int64_t rest = column, done = 0, length, outer, r, u, offset, size, channel, first
+    cdef const real* source
     cdef int64_t next_channel = lds * (f.residues // f.sets), next_residue = lds if f.sets == 1 else lds * channels
     cdef int i, last = g.rank - 1
     cdef bint inside
@@ -244,10 +251,14 @@ cdef inline void spread_phases(const Geometry* g, const Phases* f, const Columns
                 inside = inside and 0 <= u < g.inp[i]
                 offset += u * size
                 size *= g.inp[i]
-            if inside:
+            if not inside:
+                continue
+            source, first = sums + outer * g.stride[last] * next_residue + done, at[last] * g.stride[last] - lead(g, last)
+            if g.stride[last] == 2:
+                spread_pairs(source, next_channel, next_residue, length, channels, first, g.inp[last], out + offset, g.cells)
+            else:
                 for channel in range(channels):
-                    spread_row(sums + channel * next_channel + outer * g.stride[last] * next_residue + done, next_residue,
-                               length, g.stride[last], at[last] * g.stride[last] - lead(g, last), g.inp[last],
+                    spread_row(source + channel * next_channel, next_residue, length, g.stride[last], first, g.inp[last],
                                out + channel * g.cells + offset)
         done += length
         at[last] = 0

@@ -52,6 +52,10 @@ cdef extern from "simd.h" nogil:
                       int step, float* dst) noexcept
     void lnn_runs_f64(const double* src, const uint16_t* source, const uint16_t* to, Py_ssize_t n, Py_ssize_t run,
                       int step, double* dst) noexcept
+    void lnn_zip_f32(const float* src, Py_ssize_t lds, Py_ssize_t next, Py_ssize_t rows, Py_ssize_t n, float* out,
+                     Py_ssize_t ldo) noexcept
+    void lnn_zip_f64(const double* src, Py_ssize_t lds, Py_ssize_t next, Py_ssize_t rows, Py_ssize_t n, double* out,
+                     Py_ssize_t ldo) noexcept
     void lnn_unzip_f32(const float* src, Py_ssize_t step, Py_ssize_t n, float* dst, Py_ssize_t plane) noexcept
     void lnn_unzip_f64(const double* src, Py_ssize_t step, Py_ssize_t n, double* dst, Py_ssize_t plane) noexcept
     void lnn_piece_f32(const float* src, const int64_t* off, Py_ssize_t kn, Py_ssize_t length, Py_ssize_t width,
@@ -130,6 +134,15 @@ cdef inline void runs(const real* src, const uint16_t* source, const uint16_t* t
         lnn_runs_f32(src, source, to, n, run, step, dst)
     else:
         lnn_runs_f64(src, source, to, n, run, step, dst)
+
+
+cdef inline void zip_rows(const real* src, int64_t lds, int64_t next, int64_t rows, int64_t n, real* out,
+                          int64_t ldo) noexcept nogil:
+    """out[m*ldo + 2*j + r] = src[m*lds + r*next + j] for m < rows, r < 2, j < n."""
+    if real is float:
+        lnn_zip_f32(src, lds, next, rows, n, out, ldo)
+    else:
+        lnn_zip_f64(src, lds, next, rows, n, out, ldo)
 
 
 cdef inline void unzip(const real* src, int64_t step, int64_t n, real* dst, int64_t plane) noexcept nogil:

@@ -171,6 +171,26 @@ static __attribute__((noinline)) void LNN_NAME(lnn_runs)(const T *src, const uin
     }
 }
 
+/* Two rows in turn, `rows` times: out[m*ldo + 2*j + r] = src[m*lds + r*next + j] for r < 2, j < n, the last ones again. */
+static __attribute__((noinline)) void LNN_NAME(lnn_zip)(const T *src, ptrdiff_t lds, ptrdiff_t next, ptrdiff_t rows, ptrdiff_t n,
+                                                        T *out, ptrdiff_t ldo)
+{
+    for (ptrdiff_t m = 0; m < rows; m++, src += lds, out += ldo) {
+        ptrdiff_t j = 0;
+        if (n >= BLOCK)
+            for (; j < n; j += BLOCK) {
+                if (j > n - BLOCK) j = n - BLOCK;
+                const PART a = *(const PART *)(src + j), b = *(const PART *)(src + next + j);
+                *(PART *)(out + 2 * j) = ZIP_LOW(a, b);
+                *(PART *)(out + 2 * j + BLOCK) = ZIP_HIGH(a, b);
+            }
+        for (; j < n; j++) {
+            out[2 * j] = src[j];
+            out[2 * j + 1] = src[next + j];
+        }
+    }
+}
+
 /* All phases of a row: dst[f*plane + i] = src[step*i + f] for f < step, i < n, where step is more than 2: a matrix turned, the
  * last of its rows and columns again. */
 static __attribute__((noinline)) void LNN_NAME(lnn_unzip)(const T *src, ptrdiff_t step, ptrdiff_t n, T *dst, ptrdiff_t plane)
@@ -239,6 +259,8 @@ static __attribute__((noinline)) void LNN_NAME(lnn_piece)(const T *src, const in
 #undef INTS
 #undef PART
 #undef SECONDS
+#undef ZIP_LOW
+#undef ZIP_HIGH
 #undef BLOCK
 #undef LOW
 #undef HIGH

@@ -80,8 +80,12 @@ typedef LNN_INT LNN_NAME(lnn_block_ints) __attribute__((vector_size(16)));
 /* Every second cell of two blocks, the second of which begins one cell early. */
 #if LNN_SIZE == 4
 #define SECONDS(a, b) LNN_MIX(a, b, LNN_NAME(lnn_block_ints), 0, 2, 5, 7)
+#define ZIP_LOW(a, b) LNN_MIX(a, b, LNN_NAME(lnn_block_ints), 0, 4, 1, 5)
+#define ZIP_HIGH(a, b) LNN_MIX(a, b, LNN_NAME(lnn_block_ints), 2, 6, 3, 7)
 #else
 #define SECONDS(a, b) LNN_MIX(a, b, LNN_NAME(lnn_block_ints), 0, 3)
+#define ZIP_LOW(a, b) LNN_MIX(a, b, LNN_NAME(lnn_block_ints), 0, 2)
+#define ZIP_HIGH(a, b) LNN_MIX(a, b, LNN_NAME(lnn_block_ints), 1, 3)
 #endif
 #if LNN_BYTES / LNN_SIZE == 2
 #define LOW(a, b) LNN_MIX(a, b, INTS, 0, 2)
