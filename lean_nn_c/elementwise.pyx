@@ -14,8 +14,8 @@ from libc.math cimport pow, sqrt
 
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
-    CHAIN, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp, ChainPlan, chain_run, chain_segment,
-    lnn_binary, lnn_unary, lnn_where,
+    CHAIN, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp, ChainPlan, ChainView,
+    chain_ahead, chain_open, chain_run, chain_segment, lnn_binary, lnn_unary, lnn_where,
 )
 from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
 from lean_nn_c.step cimport STEP_BAD_COUNT, STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
@@ -341,6 +341,7 @@ cdef tuple read_chain(ChainPlan* p, Py_ssize_t cells, list inputs, list ops, lis
                 raise ValueError(f"chain: places are inputs and temporaries; got {sources}")
         if p.op[i].dst == readable:
             readable += 1
+    chain_ahead(p)
     return tuple(sizes)
 
 
@@ -375,15 +376,16 @@ cdef void total_task(const TotalPlan* p, char** arrays, Py_ssize_t task, char* s
     cdef char temps[CHAIN_TEMPS * CHAIN * 8]
     cdef char line[TOTAL_LINE * 8]
     cdef char lines[TOTAL_LINES * 8]
-    cdef char* at[CHAIN_INPUTS + 1]
+    cdef ChainView view
     cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), n
     cdef int k, found = 0
-    at[c.inputs] = line
+    chain_open(c, arrays, temps, first, &view)
+    view.at[CHAIN_OUT] = line
     while first < stop:
         n = min(stop - first, <Py_ssize_t>TOTAL_LINE)
+        chain_segment(c, &view, n)
         for k in range(c.inputs):
-            at[k] = arrays[k] + first * c.item[k]
-        chain_segment(c, at, temps, NULL, 0, n)
+            view.at[k] += n * c.item[k]
         if p.wide:
             (<double*>lines)[found] = lnn_row_sum_f64(<const double*>line, n)
         else:

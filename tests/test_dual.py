@@ -74,6 +74,26 @@ def test_a_dual_has_the_bits_of_value_and_rule(case: Case, dtype):
             assert bits(again[0] + again[1]) == bits(together[0] + together[1])
 
 
+FAR = {
+    "relu": lambda x: F.relu(x), "cube": lambda x: x**3, "times channels": lambda x: x * (x.detach()[0, :, :1, :1] + 2.0),
+    "a condition": lambda x: F.where(x.detach() > 0.0, x, -1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", FAR)
+def test_of_arrays_that_no_cache_holds_as_well(name, dtype):
+    """Arrays of more than 24 MB in all are fetched ahead of use, in other segments; the last one is short."""
+    rng = np.random.default_rng(0)
+    x, v = (ln.tensor(rng.standard_normal((9, 7, 211, 151)).astype(dtype)) for _ in range(2))
+    together = ln.jvp(FAR[name], (x,), (v,))
+    with ln.Tape():
+        apart = ln.jvp(FAR[name], (x,), (v,))
+    assert bits(together) == bits(apart)
+    with ln.num_threads(2):
+        assert bits(ln.jvp(FAR[name], (x,), (v,))) == bits(together)
+
+
 def used(prim: Primitive) -> list[bool]:
     return [known is not None for known in prim.duals.values()]
 
