@@ -319,6 +319,19 @@ cdef void nll_all(const lnn_lines* job, Py_ssize_t outer, real unused) noexcept 
         nll_task(job, task * each, min(outer, (task + 1) * each), unused)
 
 
+cdef real line_sum(real* values, Py_ssize_t n, bint parts) noexcept nogil:
+    """Σ values, which are overwritten; in the order of `sum` if by `parts`."""
+    cdef Py_ssize_t part
+    while parts and n > SPLIT:
+        for part in range((n + SPLIT - 1) // SPLIT):
+            values[part] = line_sum(values + part * SPLIT, min(<Py_ssize_t>SPLIT, n - part * SPLIT), False)
+        n = (n + SPLIT - 1) // SPLIT
+    if real is float:
+        return lnn_row_sum_f32(values, n)
+    else:
+        return lnn_row_sum_f64(values, n)
+
+
 cdef int run_soft(const void* plan, char** at, real unused) noexcept nogil:
     cdef const SoftPlan* p = <const SoftPlan*>plan
     cdef lnn_lines job = p.job
@@ -347,10 +360,7 @@ cdef int run_soft(const void* plan, char** at, real unused) noexcept nogil:
         for i in range(lines):      # of nothing: log 0, and 0/0; the others have no element then
             (<real*>job.y)[i] = -INFINITY if job.kind == LOGSUMEXP else NAN
     for i in range(results if p.total else 0):
-        if real is float:
-            (<real*>at[p.y + i])[0] = <real>(lnn_row_sum_f32(<const float*>values + i * lines, lines) / job.count)
-        else:
-            (<real*>at[p.y + i])[0] = <real>(lnn_row_sum_f64(<const double*>values + i * lines, lines) / job.count)
+        (<real*>at[p.y + i])[0] = <real>(line_sum(values + i * lines, lines, i == 1) / job.count)
     give_scratch(values)
     return STEP_DONE
 

@@ -58,7 +58,7 @@ def cross(name: str) -> Make:
 
 # --- duals: tangents too, where the lines or the groups move ---
 
-SPLIT = 8192  # a longer sum is one of parts (`reduce.sum_step`), and the loss's own is not
+COUNTED = 1 << 24  # lines whose number is exact in float32
 
 
 def soft_dual(name: str) -> Make:
@@ -73,9 +73,9 @@ def soft_dual(name: str) -> Make:
 def cross_dual(
     x: Aval, idx: Aval, *, moves: tuple[bool, bool], out: tuple[Aval], axis: int, ignore: int, smoothing: float, reduction: str
 ) -> Step | None:
-    """Without smoothing, and of so few lines that the rule's sums and the loss's are one."""
+    """Without smoothing, and of so few lines that the rule, which sums weights of 1, counts as the loss does."""
     outer, n, inner = spans(x.shape, axis)
-    if smoothing or n == 0 or (reduction != "none" and outer * inner > SPLIT):
+    if smoothing or n == 0 or outer * inner > COUNTED:
         return None
     return reduce.soft_step("cross_entropy, dual", x.dtype == FLOAT64, outer, n, inner, ignore, smoothing, reduction)
 
