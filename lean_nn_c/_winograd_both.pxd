@@ -26,15 +26,28 @@ from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT
 
 
+cdef enum:
+    NEAR = 524288               # bytes of a core's second-level cache
+
+
 cdef struct Desk:               # of one thread, in values from its start: V, Q, dU and T of `units` at a time, U
     int64_t units, pitch
     int64_t v_next, q_next, du_next
     int64_t q, du, t, u, size
 
 
-cdef inline void set_desk(const Plan* p, Desk* d) noexcept nogil:
+cdef inline void set_desk(const Plan* p, int itemsize, Desk* d) noexcept nogil:
+    """As many units as conv_weight sums at once, or a single one, if it is that which stays near the core."""
+    lay_desk(p, max(CHAIN // p.width, <int64_t>1), d)
+    if d.size * itemsize > NEAR:
+        lay_desk(p, 1, d)
+        if d.size * itemsize > NEAR:
+            lay_desk(p, max(CHAIN // p.width, <int64_t>1), d)
+
+
+cdef inline void lay_desk(const Plan* p, int64_t units, Desk* d) noexcept nogil:
     cdef int64_t strips = strips_of(p)
-    d.units = max(CHAIN // p.width, <int64_t>1)
+    d.units = units
     d.pitch = d.units * p.width
     d.v_next, d.q_next, d.du_next = v_step(p.channels, d.pitch), d.pitch * p.width + PAD, p.channels * p.width + PAD
     d.q = p.points * d.v_next
@@ -102,7 +115,7 @@ cdef inline int both_gradients(const Plan* p, const real* y_bar, const real* w, 
     cdef real* shares
     cdef Queue queue
     cdef Desk d
-    set_desk(p, &d)
+    set_desk(p, sizeof(real), &d)
     memory = <real*>take_scratch((threads * d.size + parts * own + SPARE_LINE) * sizeof(real))
     if memory == NULL:
         return NO_MEMORY

@@ -421,6 +421,7 @@ cdef inline void place_tiles(const Plan* p, int64_t unit, Tiles* s) noexcept nog
     """Where the results of a unit's tiles go, in row 0 and phase 0."""
     cdef int64_t i, z, y, x
     cdef const Zone* zone = zone_of(p, unit)
+    cdef int64_t last = zone.x.start + (zone.x.tiles - 1) * p.x.m
     cdef Spot at
     count_tiles(p, unit, s)
     s.lead = 4 * zone.y.lead + zone.x.lead
@@ -428,7 +429,10 @@ cdef inline void place_tiles(const Plan* p, int64_t unit, Tiles* s) noexcept nog
         s.dest[i] = s.left_z[i] = s.left_y[i] = s.left_x[i] = 0
         if i >= s.count:
             continue
-        spot_of(p, zone, (unit - zone.unit) * p.width + i, &at)
+        if i == 0 or at.x == last:      # elsewhere the next one in the row
+            spot_of(p, zone, (unit - zone.unit) * p.width + i, &at)
+        else:
+            at.x += p.x.m
         y = (at.y + zone.y.lead) * p.y.out_step + at.sub_y
         x = (at.x + zone.x.lead) * p.x.out_step + at.sub_x
         z = at.z * p.z.out_step
