@@ -12,8 +12,10 @@ cdef extern from "winograd.h" nogil:
         LNN_WINO_PANEL
     void lnn_wino_copy_f32(float* to, const float* source, Py_ssize_t n) noexcept
     void lnn_wino_copy_f64(double* to, const double* source, Py_ssize_t n) noexcept
-    void lnn_wino_read_f32(float* to, const float* source, Py_ssize_t n, const float* number) noexcept
-    void lnn_wino_read_f64(double* to, const double* source, Py_ssize_t n, const double* number) noexcept
+    void lnn_wino_read_f32(float* to, Py_ssize_t pitch, const float* source, Py_ssize_t line, Py_ssize_t rows, Py_ssize_t n,
+                           const float* number) noexcept
+    void lnn_wino_read_f64(double* to, Py_ssize_t pitch, const double* source, Py_ssize_t line, Py_ssize_t rows, Py_ssize_t n,
+                           const double* number) noexcept
     void lnn_wino_image_f32(int m, const float** p, Py_ssize_t at, Py_ssize_t pitch, float* out,
                             Py_ssize_t step) noexcept
     void lnn_wino_image_f64(int m, const double** p, Py_ssize_t at, Py_ssize_t pitch, double* out,
@@ -44,12 +46,13 @@ cdef inline void copy(real* to, const real* source, int64_t n) noexcept nogil:
         lnn_wino_copy_f64(to, source, n)
 
 
-cdef inline void read(real* to, const real* source, int64_t n, const real* number) noexcept nogil:
-    """relu(batch norm) of n neighbours, by a channel's three numbers."""
+cdef inline void read(real* to, int64_t pitch, const real* source, int64_t line, int64_t rows, int64_t n,
+                      const real* number) noexcept nogil:
+    """relu(batch norm) of rows of n neighbours, by a channel's three numbers."""
     if real is float:
-        lnn_wino_read_f32(to, source, n, number)
+        lnn_wino_read_f32(to, pitch, source, line, rows, n, number)
     else:
-        lnn_wino_read_f64(to, source, n, number)
+        lnn_wino_read_f64(to, pitch, source, line, rows, n, number)
 
 
 cdef inline void image(int m, const real** p, int64_t at, int64_t pitch, real* out, int64_t step) noexcept nogil:

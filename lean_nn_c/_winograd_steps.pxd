@@ -133,8 +133,7 @@ cdef inline void bring_patches(const Plan* p, const Tiles* s, const real* x, con
                                int64_t pitch) noexcept nogil:
     cdef int64_t i, line
     for i in range(s.runs if headed != NULL else 0):
-        for line in range(s.run[i].rows):
-            read(patch + s.run[i].place + line * pitch, x + s.run[i].source + line * p.x.in_size, s.run[i].columns, headed)
+        read(patch + s.run[i].place, pitch, x + s.run[i].source, p.x.in_size, s.run[i].rows, s.run[i].columns, headed)
     for i in range(s.runs if headed == NULL else 0):
         for line in range(s.run[i].rows):
             copy_row(x + s.run[i].source + line * p.y.in_step * p.x.in_size, p.x.in_step, s.run[i].columns,
@@ -148,7 +147,7 @@ cdef inline void read_planes(const Head* head, int64_t planes, int64_t channels,
     cdef int64_t i
     for i in range(planes):
         head_numbers(head, i % channels, 1, &number[0])
-        read(image + i * cells, x + i * cells, cells, <const real*>&number[0])
+        read(image + i * cells, 0, x + i * cells, 0, 1, cells, <const real*>&number[0])
 
 
 cdef inline void transform_patches(const Plan* p, const Tiles* s, int64_t block, int64_t channel, int64_t first,

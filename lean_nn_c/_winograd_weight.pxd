@@ -90,11 +90,11 @@ cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int
             if part > 0:
                 copy_row(y_bar + 3 * i * step, step, part, tile + 4 * i, 1)
         return
+    if headed != NULL:
+        read(tile, 4, y_bar, p.x.out_size, lines, columns, headed)
+        return
     for i in range(lines):
-        if headed != NULL:
-            read(tile + 4 * i, y_bar + i * p.x.out_size, columns, headed)
-        else:
-            copy_row(y_bar + i * p.y.out_step * p.x.out_size, step, columns, tile + 4 * i, 1)
+        copy_row(y_bar + i * p.y.out_step * p.x.out_size, step, columns, tile + 4 * i, 1)
 
 
 cdef inline int64_t parts_of(const Plan* p, int itemsize) noexcept nogil:

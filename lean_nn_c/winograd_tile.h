@@ -39,19 +39,22 @@ LNN_INLINE void LNN_NAME(lnn_head)(V cells[4], const T *number)
     UNROLL for (int j = 0; j < 4; j++) cells[j] = HEADED(cells[j], mean, scale, shift);
 }
 
-/* n neighbours as such cells; number = (mean, scale, shift). */
-LNN_CALLED void LNN_NAME(lnn_wino_read)(T *to, const T *from, ptrdiff_t n, const T *number)
+/* Rows of n neighbours as such cells, `pitch` apart from rows `line` apart; number = (mean, scale, shift). */
+LNN_CALLED void LNN_NAME(lnn_wino_read)(T *to, ptrdiff_t pitch, const T *from, ptrdiff_t line, ptrdiff_t rows, ptrdiff_t n,
+                                        const T *number)
 {
     const V mean = number[0] - (V){0}, scale = number[1] - (V){0}, shift = number[2] - (V){0};
-    if (n < N) {
-        T few[N] = {0};
-        memcpy(few, from, (size_t)n * sizeof(T));
-        *(VU *)few = HEADED(*(const VU *)few, mean, scale, shift);
-        memcpy(to, few, (size_t)n * sizeof(T));
-        return;
+    for (; rows > 0; rows--, to += pitch, from += line) {
+        if (n < N) {
+            T few[N] = {0};
+            memcpy(few, from, (size_t)n * sizeof(T));
+            *(VU *)few = HEADED(*(const VU *)few, mean, scale, shift);
+            memcpy(to, few, (size_t)n * sizeof(T));
+            continue;
+        }
+        for (ptrdiff_t i = 0; i < n - N; i += N) *(VU *)(to + i) = HEADED(*(const VU *)(from + i), mean, scale, shift);
+        *(VU *)(to + n - N) = HEADED(*(const VU *)(from + n - N), mean, scale, shift);
     }
-    for (ptrdiff_t i = 0; i < n - N; i += N) *(VU *)(to + i) = HEADED(*(const VU *)(from + i), mean, scale, shift);
-    *(VU *)(to + n - N) = HEADED(*(const VU *)(from + n - N), mean, scale, shift);
 }
 
 /* --- four neighbours from every lane's place, and back: as they lie (quads), and turned, so that lanes are tiles --- */
