@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
+from Cython.Compiler import Options
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -114,18 +115,23 @@ def openmp_works(compiler: str) -> bool:
 
 
 def translated() -> dict[str, str]:
-    """Every ``.pyx`` of the package as a C file, by module name; memoryview support is shared in one module."""
+    """Every ``.pyx`` of the package as a C file, by module name; memoryview support is shared in one module.
+
+    What is compiled once per level leaves its docstrings in the sources: they would be in the wheel two or three times, 25 kB.
+    """
     names = sorted(path.stem for path in (HERE / PACKAGE).glob("*.pyx"))
     shared = f"{PACKAGE}._cyutility"
-    modules = [Extension(f"{PACKAGE}.{name}", [f"{PACKAGE}/{name}.pyx"]) for name in names]
-    modules.append(Extension(shared, [f"{PACKAGE}/_cyutility.c"]))
-    built = cythonize(
-        modules,
-        build_dir=f"build/cython{'-debug' if DEBUG else ''}",
-        compiler_directives=DIRECTIVES,
-        shared_utility_qualified_name=shared,
-        quiet=True,
-    )
+    built = []
+    for once in (True, False):
+        modules = [Extension(f"{PACKAGE}.{name}", [f"{PACKAGE}/{name}.pyx"]) for name in names if (name in ONCE) == once]
+        Options.docstrings = once
+        built += cythonize(
+            [*modules, Extension(shared, [f"{PACKAGE}/_cyutility.c"])] if once else modules,
+            build_dir=f"build/cython{'-debug' if DEBUG else ''}",
+            compiler_directives=DIRECTIVES,
+            shared_utility_qualified_name=shared,
+            quiet=True,
+        )
     return {ext.name.rsplit(".", 1)[1]: ext.sources[0] for ext in built}
 
 

@@ -256,7 +256,7 @@ LNN_INLINE void LNN_NAME(lnn_quads_apart)(T *const *p, uintptr_t apart, V q[4])
 }
 
 /* p[l][j] = what the tail makes of q[j] lane l. */
-LNN_INLINE void LNN_NAME(lnn_scatter_ended)(const lnn_tail *tail, T *const *p, const V in[4])
+LNN_CALLED void LNN_NAME(lnn_scatter_ended)(const lnn_tail *tail, T *const *p, const V in[4])
 {
     V q[4] = {in[0], in[1], in[2], in[3]}, more[4] = {in[0], in[0], in[0], in[0]};
     LNN_NAME(lnn_transpose)(q);
@@ -277,7 +277,7 @@ LNN_INLINE void LNN_NAME(lnn_pairs)(T *const *p, uintptr_t apart, const int64_t 
 }
 
 /* The tail of such groups. */
-LNN_INLINE void LNN_NAME(lnn_end_pairs)(const lnn_tail *tail, T *const *p, const int64_t *pitch, T four[N][4])
+LNN_CALLED void LNN_NAME(lnn_end_pairs)(const lnn_tail *tail, T *const *p, const int64_t *pitch, T four[N][4])
 {
     T other[N][4] = {{0}}, gates[N][4] = {{0}};
     V x[4], by[4];
