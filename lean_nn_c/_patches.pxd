@@ -28,14 +28,14 @@ cdef struct Rows:               # terms that are neighbours in the image
 
 
 cdef inline bint patches_pay(const Geometry* g, int itemsize) noexcept nogil:
-    """Whether windows are strided, inside the image, hardly overlap, and have rows of 16 bytes or more."""
+    """Whether windows are strided, inside the image, hardly overlap, and have rows of three floats or more."""
     cdef int i, last = g.rank - 1
     cdef double read = 1
     for i in range(g.rank):
         if g.pad[i] != 0 or covers_cells(g, i) > g.inp[i]:
             return False
         read *= <double>g.ker[i] / g.stride[i]
-    return g.stride[last] > 1 and g.dil[last] == 1 and g.ker[last] * itemsize >= 16 and read <= 1
+    return g.stride[last] > 1 and g.dil[last] == 1 and g.ker[last] * itemsize >= 12 and read <= 1
 
 
 cdef inline void patches_of_image(Planes* p, const Geometry* g) noexcept nogil:

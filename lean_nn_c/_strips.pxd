@@ -161,7 +161,8 @@ cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noex
     s.width = part.inp[last] if kind == CONV_INPUT else part.out[last]
     s.tall = stands(s, g, &part, &p) and (
         g.rank > 2 or bytes * (LNN_TALL + reach(&part, 0)) <= LARGEST * (1.0 + reach(&part, 0)))
-    s.far = (s.channels == 1 or not s.tall) and g.n * (g.c * g.cells + g.o * g.outs) > (NEAR if s.tall else NEAR // 2) // itemsize
+    s.far = s.channels == 1 if s.tall else g.stride[last] > 2       # rows that are split by one or two the machine foresees
+    s.far = s.far and g.n * (g.c * g.cells + g.o * g.outs) > (NEAR if s.tall else NEAR // 2) // itemsize
     choose_height(s, bytes, reach(&part, 0), part.stride[0] if kind == CONV_INPUT else 1)
     part = part_of(s, g, 0)
     bytes = measure_strip(s, &part, &p)

@@ -113,7 +113,7 @@ static __attribute__((noinline)) void LNN_NAME(lnn_gather)(const T *src, ptrdiff
 }
 
 /* A strip whose columns run along k, in runs: dst[k*nv*LANES + j] = src[off[j] + run[r] + i] for i < length[r], j <
- * nv*LANES, where k counts the values of all runs. */
+ * nv*LANES, where k counts the values of all runs. No offset is negative. */
 static __attribute__((noinline)) void LNN_NAME(lnn_columns)(const T *src, const int64_t *off, int nv,
                                                             const int64_t *run, const int64_t *length, ptrdiff_t runs,
                                                             T *dst)
@@ -134,6 +134,12 @@ static __attribute__((noinline)) void LNN_NAME(lnn_columns)(const T *src, const 
                     for (int i = 0; i < BLOCK; i++) *(VU *)(to + (k + i) * width) = a[i];
                     k += BLOCK;
                 }
+            if (BLOCK > 2 && length[r] == BLOCK - 1 && run[r] > 0) {       /* and the one before, which is not stored */
+                V a[BLOCK];
+                LNN_NAME(lnn_turn_blocks)(row, run[r] - 1, a);
+#pragma GCC unroll 4
+                for (; k < BLOCK - 1; k++) *(VU *)(to + k * width) = a[k + 1];
+            }
             for (; k < length[r]; k++)
                 for (int i = 0; i < LANES; i++) to[k * width + i] = row[i][run[r] + k];
         }
