@@ -1,4 +1,4 @@
-"""Windows that are read where they lie, several strips at once, pairs of residues: against products of real cells only."""
+"""Windows read where they lie, several strips at once, pairs of residues, dot tiles: against products of real cells only."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ CALLS = [
     (2, 8, 9, 1, (3, 3), (3, 3), (2, 2), (1, 1)),
     (2, 8, 9, 1, (6, 5, 4), (3, 2, 4), (1, 2, 2), (1, 0, 1)),
     (32, 16, 16, 1, (12, 12), (1, 1), (2, 2), (0, 0)),  # every second cell
+    (3, 3, 22, 1, (9, 11), (1, 1), (1, 1), (0, 0)),  # conv_weight: dot products along the image
+    (2, 14, 8, 2, (131,), (1,), (1,), (0,)),
+    (2, 1, 1, 1, (5, 5, 5), (1, 1, 1), (1, 1, 1), (0, 0, 0)),
 ]
 
 
