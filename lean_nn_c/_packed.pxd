@@ -92,7 +92,7 @@ cdef inline void packed(const Columns* c, const Taps* t, bint transposed, const 
             columns += (count - 1) * c.width
             to = out + sample * out_sample + m0 * ldo + c.dest + column
             if count > 1:
-                slim_product(rows, k.terms, <const real*>scratch, <const real*>strip, columns, bias, to, ldo, &ahead)
+                slim_product(rows, k.terms, <const real*>scratch, <const real*>strip, columns, bias, False, to, ldo, &ahead)
             elif dense:
                 strip_product(rows, k.terms, <const real*>scratch, <const real*>strip, bias, block > 0, to, ldo, columns, &ahead)
             else:

@@ -94,8 +94,8 @@ cdef void pack_rows(const real* a, int64_t row, int64_t col, int64_t m, int64_t 
                     real* out) noexcept nogil
 cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* strip, const real* bias, bint add,
                         real* c, int64_t ldc, int64_t columns, const Ahead* ahead) noexcept nogil
-cdef void slim_product(int64_t m, int64_t k, const real* panels, const real* strips, int64_t columns, const real* bias, real* c,
-                       int64_t ldc, Ahead* ahead) noexcept nogil
+cdef void slim_product(int64_t m, int64_t k, const real* panels, const real* strips, int64_t columns, const real* bias,
+                       bint add, real* c, int64_t ldc, Ahead* ahead) noexcept nogil
 cdef void rows_product(const Panels* p, int64_t k, const real* a, int64_t row, const int64_t* aoff, const real* b,
                        const int64_t* boff, const real* start, bint add, real* c, int64_t ldc,
                        int64_t columns) noexcept nogil

@@ -134,24 +134,24 @@ cdef bint is_slim(const Product* p) noexcept nogil:
     return 0 < 4 * p.k <= SLIM_TERMS
 
 
-cdef void slim_product(int64_t m, int64_t k, const real* panels, const real* strips, int64_t columns, const real* bias, real* c,
-                       int64_t ldc, Ahead* ahead) noexcept nogil:
-    """c[:m, :columns] = (bias or 0) + panels @ strips: one panel after the other meets all strips, so that c is written along
+cdef void slim_product(int64_t m, int64_t k, const real* panels, const real* strips, int64_t columns, const real* bias,
+                       bint add, real* c, int64_t ldc, Ahead* ahead) noexcept nogil:
+    """c[:m, :columns] = (add ? itself : bias or 0) + panels @ strips: one panel after the other meets all strips, so that c is written along
     its rows; one strip after the other would touch as many pages as there are rows."""
     cdef Panels rows = panels_of(m)
     cdef int64_t i, t, width = LNN_FULL * lanes(c), whole = columns // width
     cdef const real* start = NULL
     for i in range(rows.count):
-        if bias != NULL:
+        if bias != NULL and not add:
             start = bias + first_row(&rows, i)
         if ahead.rows:
             call_in(ahead, i, rows.count)
         for t in range(whole):
-            panel(rows_in(&rows, i), LNN_FULL, k, panels + i * k * LNN_ROWS, strips + t * k * width, start, False,
+            panel(rows_in(&rows, i), LNN_FULL, k, panels + i * k * LNN_ROWS, strips + t * k * width, start, add,
                   c + first_row(&rows, i) * ldc + t * width, ldc)
     ahead.rows = 0
     if whole * width < columns:
-        strip_product(m, k, panels, strips + whole * k * width, bias, False, c + whole * width, ldc, columns - whole * width,
+        strip_product(m, k, panels, strips + whole * k * width, bias, add, c + whole * width, ldc, columns - whole * width,
                       ahead)
 
 
@@ -192,7 +192,7 @@ cdef void many_rows(const Product* p, const real* a, const real* b, const real* 
                     ahead.length = (min(p.n, min(t + count, stop) * p.width) - t * p.width) * sizeof(real)
                 if is_slim(p):
                     slim_product(m1 - m0, terms, left, ready, min(t * p.width, p.n) - (t - count) * p.width,
-                                 bias + m0 if bias != NULL else NULL, c + m0 * p.n + (t - count) * p.width, p.n, &ahead)
+                                 bias + m0 if bias != NULL else NULL, False, c + m0 * p.n + (t - count) * p.width, p.n, &ahead)
                     continue
                 strip_product(m1 - m0, terms, left, ready + i * terms * p.width,
                               bias + m0 if bias != NULL else NULL, part > 0,

@@ -41,7 +41,7 @@ from lean_nn_c._winners cimport Sorted, list_places, list_rows, move_rows, some_
 from lean_nn_c._winners_plan cimport Winners, up
 from lean_nn_c.gemm cimport (
     FEW, PANEL_BYTES, Ahead, Panels, Split, dot_products, pack_rows, panels_of, panels_size, row_offsets, rows_product,
-    split_work, strip_product,
+    slim_product, split_work,
 )
 from lean_nn_c.step cimport give_scratch, probing, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, UNSUITED, affordable, cells_of_planes, channel_planes
@@ -66,11 +66,11 @@ cdef int64_t samples_of(const Geometry* g) noexcept nogil:
 
 
 cdef void add_block(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, int64_t p_sample,
-                    int64_t samples, int64_t p_cell, int64_t count, const real* y_bar, real* w_bar, bint add, int64_t m0,
+                    int64_t samples, int64_t p_cell, int64_t cells, const real* y_bar, real* w_bar, bint add, int64_t m0,
                     int64_t m1, int64_t first, int64_t stop, real* scratch) noexcept nogil:
-    """One partial sum of rows m0..m1 and strips first..stop of a group's w_bar: `count` cells from p_cell on, of which y_bar
+    """One partial sum of rows m0..m1 and strips first..stop of a group's w_bar: `cells` cells from p_cell on, of which y_bar
     begins at the first, of some samples."""
-    cdef int64_t width = LNN_FULL * lanes(planes), ldw = g.cg * g.taps, i, t, columns
+    cdef int64_t width = LNN_FULL * lanes(planes), ldw = g.cg * g.taps, i, t, columns, count
     cdef int64_t aoff[CELLS]
     cdef int64_t boff[CELLS]
     cdef bint packed = stop - first >= PACKED
@@ -81,24 +81,28 @@ cdef void add_block(const Geometry* g, const Planes* p, const int64_t* taps, con
     cdef Ahead ahead
     ahead.rows = r.count = r.terms = 0
     for i in range(samples):
-        add_runs(g, p, i * p_sample, p_cell, count, &r)
+        add_runs(g, p, i * p_sample, p_cell, cells, &r)
     for i in range(samples):
         if packed:
-            pack_rows(y_bar + (i * g.o + m0) * g.outs, g.outs, 1, m1 - m0, count, r.terms, scratch + i * count * LNN_ROWS)
+            pack_rows(y_bar + (i * g.o + m0) * g.outs, g.outs, 1, m1 - m0, cells, r.terms, scratch + i * cells * LNN_ROWS)
         else:
-            for t in range(count):
-                aoff[i * count + t] = i * g.o * g.outs + t
-    for t in range(first, stop):
-        columns = min(width, ldw - t * width)
-        vectors = <int>((columns + lanes(planes) - 1) // lanes(planes))
-        pack_strip(g, p, taps, &r, planes, t * width, columns, vectors, strip)
-        if packed:
-            strip_product(m1 - m0, r.terms, <const real*>scratch, <const real*>strip, <const real*>NULL, add,
-                          w_bar + m0 * ldw + t * width, ldw, columns, &ahead)
+            for t in range(cells):
+                aoff[i * cells + t] = i * g.o * g.outs + t
+    t = first
+    while t < stop:
+        count = min(CELLS // max(r.terms, <int64_t>1), stop - t) if packed else 1
+        for i in range(count):
+            columns = min(width, ldw - (t + i) * width)
+            vectors = <int>((columns + lanes(planes) - 1) // lanes(planes))
+            pack_strip(g, p, taps, &r, planes, (t + i) * width, columns, vectors, strip + i * r.terms * width)
+        if packed:                  # of few terms several strips at once, as in _packed.pxd
+            slim_product(m1 - m0, r.terms, <const real*>scratch, <const real*>strip, (count - 1) * width + columns,
+                         <const real*>NULL, add, w_bar + m0 * ldw + t * width, ldw, &ahead)
         else:
             row_offsets(&boff[0], r.terms, vectors * lanes(planes))
             rows_product(&rows, r.terms, y_bar + m0 * g.outs, g.outs, &aoff[0], <const real*>strip, &boff[0],
                          <const real*>NULL, add, w_bar + m0 * ldw + t * width, ldw, columns)
+        t += count
 
 
 cdef void add_cells(const Geometry* g, const Planes* p, const int64_t* taps, const real* planes, int64_t p_sample,
