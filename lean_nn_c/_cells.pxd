@@ -5,10 +5,11 @@ from libc.stdlib cimport malloc
 
 from lean_nn_c._columns cimport MAX_TILE
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
-from lean_nn_c._patches cimport NEAR, bring_rows
+from lean_nn_c._patches cimport NEAR
 from lean_nn_c._planes cimport Planes, tap_step
-from lean_nn_c._simd cimport columns_of, lanes
+from lean_nn_c._simd cimport lanes, lnn_prefetch
 from lean_nn_c._types cimport real
+from lean_nn_c.taps cimport pack_columns, pack_piece
 
 cdef enum:
     CELLS = 256             # output cells of a partial sum, at most
@@ -70,6 +71,21 @@ cdef inline void add_runs(const Geometry* g, const Planes* p, int64_t base, int6
             at[axis] = 0
 
 
+cdef inline void bring_rows(const int64_t* columns, int64_t count, const int64_t* windows, int64_t terms, const real* image,
+                            int64_t width, real* strip, int64_t ahead) noexcept nogil:
+    """strip[k*width + j] = image[windows[k] + columns[j]]: columns that are neighbours together. What lies so far `ahead`, if not
+    0, is called in."""
+    cdef int64_t j = 0, k, length
+    while j < count:
+        length = 1
+        while j + length < count and columns[j + length] == columns[j] + length:
+            length += 1
+        for k in range(terms if ahead else 0):
+            lnn_prefetch(image + columns[j] + windows[k] + ahead)
+        pack_piece(image + columns[j], windows, terms, length, width, strip + j)
+        j += length
+
+
 cdef inline void pack_strip(const Geometry* g, const Planes* p, const int64_t* taps, const Runs* r, const real* planes,
                      int64_t first, int64_t columns, int vectors, real* strip) noexcept nogil:
     """Columns first .. first+columns of one partial sum."""
@@ -87,4 +103,4 @@ cdef inline void pack_strip(const Geometry* g, const Planes* p, const int64_t* t
             ahead = next // g.taps * p.channel + taps[next % g.taps] - off[0]
         bring_rows(&off[0], vectors * lanes(planes), &r.start[0], r.terms, planes, vectors * lanes(planes), strip, ahead)
     else:
-        columns_of(planes, &off[0], vectors, &r.start[0], &r.length[0], r.count, strip)
+        pack_columns(planes, &off[0], vectors, &r.start[0], &r.length[0], r.count, strip)

@@ -13,9 +13,7 @@ from libc.stdint cimport int64_t
 from lean_nn_c._columns cimport Columns
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, covers_cells
 from lean_nn_c._planes cimport Planes
-from lean_nn_c._simd cimport lnn_prefetch, piece
 from lean_nn_c._taps cimport BLOCK
-from lean_nn_c._types cimport real
 
 cdef enum:
     NEAR = 524288               # bytes of a group's image up to which windows are not called in
@@ -79,18 +77,3 @@ cdef inline void list_windows(const Columns* c, int64_t first, int64_t count, in
         for i in range(i + 1, c.rank):
             base -= at[i] * c.pitch[i]
             at[i] = 0
-
-
-cdef inline void bring_rows(const int64_t* columns, int64_t count, const int64_t* windows, int64_t terms, const real* image,
-                            int64_t width, real* strip, int64_t ahead) noexcept nogil:
-    """strip[k*width + j] = image[windows[k] + columns[j]]: columns that are neighbours together. What lies so far `ahead`, if not
-    0, is called in."""
-    cdef int64_t j = 0, k, length
-    while j < count:
-        length = 1
-        while j + length < count and columns[j + length] == columns[j] + length:
-            length += 1
-        for k in range(terms if ahead else 0):
-            lnn_prefetch(image + columns[j] + windows[k] + ahead)
-        piece(image + columns[j], windows, terms, length, width, strip + j)
-        j += length

@@ -29,7 +29,7 @@ from libc.string cimport memset
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._planes cimport Planes, period, planes_of_image, planes_of_output, reach, tap_step
 from lean_nn_c._simd cimport LNN_BYTES
-from lean_nn_c._sweeps cimport LNN_PHASES, LNN_RUN, LNN_TALL, lnn_ahead, lnn_copies, lnn_run, lnn_sweep
+from lean_nn_c._sweeps cimport LNN_PHASES, LNN_RUN, LNN_TALL, lnn_copies, lnn_run, lnn_sweep
 
 cdef enum:
     HANDY = 20480           # bytes of a strip that leave room in the first-level cache
@@ -55,7 +55,7 @@ cdef struct Strips:
     int64_t width                   # of a row of these
     bint tall                       # tiles are tall
     int64_t deep                    # channels in the lanes of a vector that is a cell (_deep.pxd); 1: cells are numbers
-    bint far                        # what comes next is called into the cache
+    bint far                        # the planes that come next are called into the cache
     int64_t channels, chunk         # to sum over; in one strip
     int64_t together                # samples of small planes in one strip
     int64_t classes
@@ -68,8 +68,6 @@ cdef struct Plan:
     int64_t strip                   # the one it is for; -1: none yet
     Planes planes
     lnn_copies copies
-    lnn_ahead ahead
-    int64_t begins, lines           # where a row's real cells begin; cache lines of a channel's rows
     lnn_sweep* sweeps               # one per class
     int64_t begin, first            # where the strip's part of a result plane begins, and, about, that of a source plane
     int64_t height
@@ -161,8 +159,7 @@ cdef inline bint cut(Strips* s, const Geometry* g, Kind kind, int itemsize) noex
     s.width = part.inp[last] if kind == CONV_INPUT else part.out[last]
     s.tall = stands(s, g, &part, &p) and (
         g.rank > 2 or bytes * (LNN_TALL + reach(&part, 0)) <= LARGEST * (1.0 + reach(&part, 0)))
-    s.far = s.channels == 1 if s.tall else g.stride[last] > 2       # rows that are split by one or two the machine foresees
-    s.far = s.far and g.n * (g.c * g.cells + g.o * g.outs) > (NEAR if s.tall else NEAR // 2) // itemsize
+    s.far = s.tall and s.channels == 1 and g.n * (g.c * g.cells + g.o * g.outs) > NEAR // itemsize
     choose_height(s, bytes, reach(&part, 0), part.stride[0] if kind == CONV_INPUT else 1)
     part = part_of(s, g, 0)
     bytes = measure_strip(s, &part, &p)
@@ -406,12 +403,10 @@ cdef inline void make_plan(const Strips* s, const Geometry* g, int64_t strip, Pl
     plan.strip, plan.begin, plan.first = strip, strip * s.height * s.rest, 0
     plan.height = min(s.height, s.size - strip * s.height)
     list_rows(plan, &part, g.stride[g.rank - 1] if s.kind == CONV_INPUT else 1)
-    row_ahead(s, plan)
     memset(&residue[0], 0, sizeof(residue))
     for k in range(0 if known else s.classes):      # another strip of that height differs in its padding alone
         w = plan.sweeps + k
         w.share[0] = w.share[1] = 0
-        w.ahead = &plan.ahead if s.far and not s.tall else NULL
         if k > 0:
             w.a, w.b = (w - 1).a + (w - 1).terms * s.chunk, (w - 1).b + (w - 1).terms * s.chunk
             w.run = (w - 1).run + (w - 1).runs * s.chunk
@@ -422,7 +417,7 @@ cdef inline void make_plan(const Strips* s, const Geometry* g, int64_t strip, Pl
             if residue[i] < part.stride[i]:
                 break
             residue[i] = 0
-    if s.far and s.tall:
+    if s.far:
         share_out(s, g.outs if s.kind == CONV_INPUT else g.cells, plan)
 
 
@@ -433,31 +428,6 @@ cdef inline void share_out(const Strips* s, int64_t source, Plan* plan) noexcept
     plan.first = source * plan.strip * s.height // s.size
     w.share[0] = (source * plan.height * s.itemsize // (s.size * vectors) + 63) // 64 * 64
     w.share[1] = (plan.height * s.rest * s.itemsize // vectors + 63) // 64 * 64
-
-
-cdef inline void row_ahead(const Strips* s, Plan* plan) noexcept nogil:
-    """What of a row is read: from the first real cell of a phase to the last of one."""
-    cdef const lnn_copies* c = &plan.copies
-    cdef int64_t f, end = 0
-    plan.begins = plan.planes.size[plan.planes.rank - 1]
-    for f in range(c.phases):
-        if c.count[f] > 0:
-            plan.begins, end = min(plan.begins, c.first[f]), max(end, c.first[f] + c.step * (c.count[f] - 1) + 1)
-    plan.ahead.copies, plan.ahead.bytes, plan.ahead.channels = c, (end - plan.begins) * s.itemsize, 0
-    plan.lines = c.rows * ((plan.ahead.bytes + 63) // 64)
-
-
-cdef inline void look_ahead(const Strips* s, Plan* plan, const char* source, int64_t plane, int64_t channels,
-                            int64_t rows) noexcept nogil:
-    """While `rows` rows of weights are worked on, call in what the strip reads of so many channels from `source` on."""
-    cdef lnn_ahead* a = &plan.ahead
-    cdef int64_t k, tiles = 0
-    for k in range(s.classes):
-        tiles += plan.sweeps[k].terms if s.kind == CONV_WEIGHT else plan.sweeps[k].vectors
-    a.place, a.plane, a.channels, a.row, a.at = source + plan.begins * s.itemsize, plane * s.itemsize, channels, 0, 0
-    a.each = 12 * plan.lines * channels // max(tiles * rows, <int64_t>1) + 1       # a tile has twelve vectors
-    if plan.lines == 0:
-        a.channels = 0
 
 
 cdef inline int64_t plan_bytes(const Strips* s) noexcept nogil:

@@ -19,11 +19,6 @@ cdef extern from "strips.h" nogil:
         int64_t low[LNN_PHASES]
         int64_t count[LNN_PHASES]
 
-    ctypedef struct lnn_ahead:
-        const lnn_copies* copies
-        const char* place
-        int64_t channels, plane, row, at, bytes, each
-
     ctypedef struct lnn_run:
         int64_t a, b, taps
 
@@ -37,7 +32,6 @@ cdef extern from "strips.h" nogil:
         int64_t* at
         int64_t* to
         int64_t live, to_step, width, limit
-        lnn_ahead* ahead
         const char* next[2]
         int64_t share[2]
 

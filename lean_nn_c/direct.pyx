@@ -27,7 +27,7 @@ from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS, dots, finish, lnn_finite_f32, lnn_finite_f64
 from lean_nn_c._strips cimport (
-    ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, Kind, Plan, Strips, cut, look_ahead, make_plan, open_plan, plan_bytes,
+    ABREAST, CONV, CONV_INPUT, CONV_WEIGHT, LARGEST, Kind, Plan, Strips, cut, make_plan, open_plan, plan_bytes,
 )
 from lean_nn_c._strips_pay cimport lead, pay
 from lean_nn_c._sweeps cimport LNN_TALL, fill_strip, gauge, loosen, settle, sweep_rows
@@ -291,9 +291,6 @@ cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, c
             for i in range(channels):
                 fill_strip(&d.plan.copies, source + ((image + sample * g.groups) * s.channels + at + i) * cells,
                            <real*>d.strip + (sample * channels + i) * d.plan.planes.channel)
-        if s.far and not s.tall:
-            i = at + channels if at + channels < s.channels else s.channels * (s.together if g.groups == 1 else 1)
-            look_ahead(s, d.plan, <const char*>(source + (image * s.channels + i) * cells), cells, channels, m1 - m0)
         weight = w + (group * g.og * g.cg + at * (g.cg if back else 1)) * g.taps
         strip_rows(s, g, d, weight, b + group * rows if b != NULL else NULL, at, channels,
                    out + image * rows * s.size * s.rest + d.plan.begin, m0, m1)
@@ -389,9 +386,6 @@ cdef void strip_weights(const Strips* s, const Geometry* g, const real* x, const
                 memset(sums, 0, (stop - first) * g.og * taps * sizeof(real))
             for c in range(first, stop):
                 fill_strip(&d.plan.copies, x + (n * g.c + c) * g.cells, <real*>d.strip)
-                i = n * g.c + c + 1 if c + 1 < stop else (n + 1) * g.c + first
-                if s.far:
-                    look_ahead(s, d.plan, <const char*>(x + i * g.cells), g.cells, 1, g.og)
                 if c == first or c % g.cg == 0:                 # y_bar: once for all channels of the group
                     y = y_bar + (n * g.o + c // g.cg * g.og) * g.outs + d.plan.begin
                     for i in range(g.og if width % s.lanes else 0):

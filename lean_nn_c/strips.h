@@ -33,14 +33,6 @@ typedef struct {                     /* how one channel's rows come into the str
     int64_t first[LNN_PHASES], low[LNN_PHASES], count[LNN_PHASES];
 } lnn_copies;
 
-typedef struct {                     /* the rows of the channels that come next, called into the cache meanwhile, line by line */
-    const lnn_copies *copies;        /* which rows */
-    const char *place;               /* where the channel's first row would begin, */
-    int64_t channels, plane;         /* how many are left, and the bytes from one to the next */
-    int64_t row, at, bytes;          /* the row, and the byte of its `bytes`, where it goes on */
-    int64_t each;                    /* lines at a time */
-} lnn_ahead;
-
 enum { LNN_TALL = 8, LNN_RUN = 7 };  /* rows of a tall tile, taps of a run: with a cell they fill 16 registers */
 
 typedef struct {
@@ -54,7 +46,6 @@ typedef struct {                     /* a product: its terms per channel, and th
     int64_t vectors, *at, *to;       /* offsets in the strip and in the result; repeated up to a multiple of a tile */
     int64_t live, to_step;           /* tall tiles: rows of each (0: not tall), and their distance in the result */
     int64_t width, limit;            /* cells of a result's row; cells of the result that a short row may spill into */
-    lnn_ahead *ahead;                /* NULL: nothing is called in */
     const char *next[2];             /* tall tiles: what the next plane reads and writes, */
     int64_t share[2];                /* and the bytes of it to call into the cache per vector */
 } lnn_sweep;

@@ -181,21 +181,6 @@ static void LNN_NAME(lnn_loosen)(T *dst, const T *src, int64_t width, int64_t ro
     for (int64_t r = 0; r < rows; r++) LNN_NAME(lnn_copy_row)(dst + r * pitch, src + r * width, width);
 }
 
-/* The next lines of what comes next. */
-static __attribute__((noinline)) void LNN_NAME(lnn_call_rows)(lnn_ahead *a)
-{
-    for (int64_t i = 0; i < a->each && a->channels > 0; i++) {
-        lnn_prefetch(a->place + a->copies->src[a->row] * (int64_t)sizeof(T) + a->at);
-        a->at += 64;
-        if (a->at < a->bytes) continue;
-        a->at = 0;
-        if (++a->row < a->copies->rows) continue;
-        a->row = 0;
-        a->place += a->plane;
-        a->channels--;
-    }
-}
-
 /* A tile of rows shorter than a vector: n vectors in the order of their places, `step` apart or as listed. */
 static __attribute__((noinline)) void LNN_NAME(lnn_store_short)(const lnn_sweep *s, int64_t n, const V *part,
                                                                 const int64_t *to, int64_t step, T *out)
@@ -223,7 +208,6 @@ LNN_INLINE void LNN_NAME(lnn_sweep_body)(const int mr, const int nv, const lnn_s
         const int64_t *const at = s->at + i, *const to = s->to + i;
         const T *place[8];
         V acc[LNN_ROWS][8];
-        if (s->ahead) LNN_NAME(lnn_call_rows)(s->ahead);
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++) {
             place[v] = strip + at[v];
@@ -362,7 +346,6 @@ LNN_INLINE void LNN_NAME(lnn_gauge_body)(const int no, const int nt, const lnn_s
     const T *place[9];
     V acc[3][9];
     const ptrdiff_t step = s->terms * LANES;
-    if (s->ahead) LNN_NAME(lnn_call_rows)(s->ahead);
 #pragma GCC unroll 9
     for (int t = 0; t < nt; t++) {
         place[t] = strip + tap[t];

@@ -19,4 +19,7 @@ cdef void panelled_pack(const Geometry* g, bint transposed, const real* w, real*
 cdef double affordable(const Geometry* g) noexcept nogil
 cdef double taps_left(const Geometry* g, bint transposed) noexcept nogil
 cdef void channel_planes(const Planes* p, const real* src, real* dst) noexcept nogil
+cdef void pack_columns(const real* src, const int64_t* off, int nv, const int64_t* run, const int64_t* length, int64_t runs,
+                       real* dst) noexcept nogil
+cdef void pack_piece(const real* src, const int64_t* off, int64_t kn, int64_t length, int64_t width, real* dst) noexcept nogil
 cdef void cells_of_planes(Planes* p, Cells* c, int64_t channels) noexcept nogil

@@ -42,7 +42,9 @@ from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport Phases, mixed, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
 from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
 from lean_nn_c._queue cimport Queue, draw, open_queue
-from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, finish, lanes, lnn_vectors, whole_lines
+from lean_nn_c._simd cimport (
+    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, finish, lanes, lnn_vectors, piece, whole_lines,
+)
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._taps cimport ABREAST, BLOCK, Taps, covers, split_terms, table_length
 from lean_nn_c._types cimport real
@@ -124,6 +126,17 @@ cdef int threads_of(const Geometry* g) noexcept nogil:
 cdef void channel_planes(const Planes* p, const real* src, real* dst) noexcept nogil:
     """`fill_channel`; it is long, and this is the one copy, for taps_weight.pyx as well."""
     fill_channel(p, src, dst)
+
+
+cdef void pack_columns(const real* src, const int64_t* off, int nv, const int64_t* run, const int64_t* length, int64_t runs,
+                       real* dst) noexcept nogil:
+    """`columns_of`, likewise."""
+    columns_of(src, off, nv, run, length, runs, dst)
+
+
+cdef void pack_piece(const real* src, const int64_t* off, int64_t kn, int64_t length, int64_t width, real* dst) noexcept nogil:
+    """`piece`, likewise."""
+    piece(src, off, kn, length, width, dst)
 
 
 cdef void cells_of_planes(Planes* p, Cells* c, int64_t channels) noexcept nogil:
