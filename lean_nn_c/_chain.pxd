@@ -26,11 +26,12 @@ cdef extern from "elementwise.h" nogil:
     void lnn_spell(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, char*)
 
 cdef enum:
-    CHAIN = 512             # cells of a segment at most
+    CHAIN = 1024            # cells of a segment at most
     CHAIN_NEAR = 128        # cells of a segment at least, where inputs are not spelt out
     CHAIN_LINE = 256        # cells of a segment where they are, at least; more where few of them are
     CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
     CHAIN_FAR = 25165824    # bytes of all arrays from which on they are fetched ahead of use: more than the last cache keeps
+    CHAIN_FETCH = 2048      # bytes of an array that are fetched at a time
     CHAIN_INPUTS = 16
     CHAIN_TEMPS = 6
     CHAIN_OPS = 32
@@ -87,8 +88,8 @@ cdef inline Py_ssize_t chain_begin(const ChainPlan* p, char** arrays, Py_ssize_t
     """The place of cell `first`; rows that repeat are spelt out for as long as a segment is. Returns how long that is at most."""
     cdef bint near = p.segment < CHAIN_NEAR
     cdef Py_ssize_t n = CHAIN if near or p.ops > 1 else p.cells     # one operation leaves nothing in the cache for another
-    if p.far and p.item[CHAIN_INPUTS] == 8:
-        n = CHAIN // 2      # what is fetched is 2 kB of an array
+    if p.far:
+        n = CHAIN_FETCH // p.item[CHAIN_INPUTS]
     cdef int k
     if near and p.repeats:
         n = min(n, CHAIN_INPUTS * CHAIN_LINE // p.repeats)
