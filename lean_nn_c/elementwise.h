@@ -31,6 +31,9 @@
 #define LNN_BINARY_HEAVY(X) X(elu_gate, 8) X(gelu_gate, 20) X(gelu_tanh_gate, 14) X(silu_gate, 10)
 #define LNN_BINARY(X) LNN_BINARY_COMMON(X) LNN_BINARY_LIGHT(X) LNN_BINARY_HEAVY(X) X(pow, 40) /* pow's loop is not the plain one */
 
+/* functions whose value and gate are had together, as they share an exponential */
+#define LNN_BOTH(X) X(gelu, 25) X(gelu_tanh, 20) X(silu, 15)
+
 /* optimiser updates: name, arrays an optimiser keeps beside the parameter */
 #define LNN_UPDATE(X) \
     X(sgd, 0) X(momentum, 1) X(adam, 2) X(amsgrad, 3) X(rmsprop, 1) X(rmsprop_momentum, 2) X(rmsprop_centered, 2) \
@@ -48,12 +51,14 @@ typedef void (*lnn_binary)(const void *a, const void *b, void *y, ptrdiff_t n, i
 typedef void (*lnn_where)(const void *c, const void *a, const void *b, void *y, ptrdiff_t n, int c_step,
                           int a_step, int b_step);
 
+typedef void (*lnn_both)(const void *x, const void *t, void *y, void *dot, ptrdiff_t n);
 typedef void (*lnn_update)(const void *const *in, void *const *out, const double *c, ptrdiff_t n);
 
 typedef struct { const char *name; int cost; lnn_unary f32, f64; } lnn_unary_entry;
 typedef struct { const char *name; int cost; lnn_binary f32, f64; } lnn_binary_entry;
 typedef struct { const char *name; int cost; lnn_where f32, f64; } lnn_triple_entry;
 typedef struct { const char *name; int slots; lnn_update f32, f64; } lnn_update_entry;
+typedef struct { const char *name; int cost; lnn_both f32, f64; } lnn_both_entry;
 
 /* The normal distribution, without branches or calls. Its lower tail keeps its digits: Φ(−a) = exp(−a²/2)·t·P(w), t = 1/(1 + a/4) and
  * w = 1/2 − t; P interpolates the rest at the Chebyshev nodes of w from −1/2 to 1/2, within 4e-9 for float, 1.3e-17 for double.
@@ -169,6 +174,9 @@ static const lnn_unary_entry lnn_unary_table[] = {LNN_UNARY(LNN_ENTRY) {NULL, 0,
 static const lnn_binary_entry lnn_binary_table[] = {LNN_BINARY(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 static const lnn_binary_entry lnn_compare_table[] = {LNN_COMPARE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 static const lnn_triple_entry lnn_triple_table[] = {LNN_TRIPLE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
+#undef LNN_ENTRY
+#define LNN_ENTRY(name, cost) {#name, cost, lnn_##name##_both_f32, lnn_##name##_both_f64},
+static const lnn_both_entry lnn_both_table[] = {LNN_BOTH(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 #undef LNN_ENTRY
 #define LNN_ENTRY(name, slots) {#name, slots, lnn_##name##_update_f32, lnn_##name##_update_f64},
 static const lnn_update_entry lnn_update_table[] = {LNN_UPDATE(LNN_ENTRY) {NULL, 0, NULL, NULL}};

@@ -18,6 +18,7 @@ def chain_step(
     wide: bool,
     outputs: int = 1,
 ) -> Step: ...
+def both_step(name: str, cells: int, wide: bool) -> Step | None: ...
 def total_step(
     name: str,
     cells: int,

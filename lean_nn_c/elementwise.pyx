@@ -10,7 +10,6 @@ number of threads.
 
 cimport numpy as cnp
 from cython.parallel cimport prange
-from libc.math cimport pow, sqrt
 
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
@@ -18,6 +17,7 @@ from lean_nn_c._chain cimport (
     chain_ahead, chain_open, chain_run, chain_segment, lnn_binary, lnn_unary, lnn_where,
 )
 from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
+from lean_nn_c._update cimport ADAGRAD, ADAM, MAX_NUMBERS, MOMENTUM, PLAIN, RMSPROP, UpdatePlan, lnn_update, number, numbers_of, update_block
 from lean_nn_c.step cimport STEP_BAD_COUNT, STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
 from lean_nn_c.threads cimport threads_for
 
@@ -32,7 +32,11 @@ cdef extern from "elementwise.h" nogil:
         const char* name
         int cost
         lnn_binary f32, f64
-    ctypedef void (*lnn_update)(const void**, void**, const double*, Py_ssize_t) noexcept nogil
+    ctypedef void (*lnn_both)(const void*, const void*, void*, void*, Py_ssize_t) noexcept nogil
+    ctypedef struct lnn_both_entry:
+        const char* name
+        int cost
+        lnn_both f32, f64
     ctypedef struct lnn_update_entry:
         const char* name
         int slots
@@ -41,6 +45,7 @@ cdef extern from "elementwise.h" nogil:
         const char* name
         int cost
         lnn_where f32, f64
+    const lnn_both_entry* lnn_both_table
     const lnn_triple_entry* lnn_triple_table
     const lnn_update_entry* lnn_update_table
     const lnn_unary_entry* lnn_unary_table
@@ -54,13 +59,6 @@ cdef extern from "numpy/arrayobject.h":
 
 cdef enum:
     KEEP_GIL = 8192     # work below which giving the GIL up costs more than it gives
-    MAX_ARRAYS = 5      # of an update: parameter, gradient, three slots
-    MAX_NUMBERS = 9     # of an update
-    PLAIN = 0           # families of updates
-    MOMENTUM = 1
-    ADAM = 2
-    RMSPROP = 3
-    ADAGRAD = 4
     UPDATE_COST = 8     # of an update's element, in additions
     TOTAL_LINE = 512    # cells of a chain that are summed at a time
     TOTAL_LINES = 16    # CHAIN_TASK / TOTAL_LINE
@@ -162,48 +160,6 @@ def _binary(int index):
 
 
 # ---------------------------------------------------------------------------------------------- updates
-
-
-cdef void update_block(lnn_update f, const char** src, char** dst, const double* numbers, int slots, Py_ssize_t item,
-                       Py_ssize_t n, Py_ssize_t block) noexcept nogil:
-    cdef const void* read[MAX_ARRAYS]
-    cdef void* write[MAX_ARRAYS]
-    cdef int k
-    for k in range(slots + 2):
-        read[k] = src[k] + block * BLOCK * item
-    for k in range(slots + 1):
-        write[k] = dst[k] + block * BLOCK * item
-    f(read, write, numbers, min(BLOCK, n - block * BLOCK))
-
-
-cdef struct UpdatePlan:
-    lnn_update f
-    int slots
-    int family
-    bint wide_rate, wide_count          # the types of the two numbers
-    Py_ssize_t item, n
-    double given[MAX_NUMBERS]           # weight decay, direction, and what the family has besides
-
-
-cdef double number(const char* at, bint wide) noexcept nogil:
-    return (<const double*>at)[0] if wide else (<const float*>at)[0]
-
-
-cdef void numbers_of(const UpdatePlan* p, double rate, double count, double* c) noexcept nogil:
-    """The numbers of a rule in the order of elementwise_update.h, worked out in double."""
-    cdef const double* q = p.given
-    c[0], c[1], c[2] = rate, q[0], q[1]
-    if p.family == MOMENTUM:        # momentum, dampening, nesterov
-        c[3], c[4], c[5] = q[2], 1.0 if count == 1 else 1.0 - q[3], q[4]
-    elif p.family == ADAM:          # β₁, β₂, ε, whether the decay is decoupled
-        c[0] = rate / (1.0 - pow(q[2], count))
-        c[1] = 0.0 if q[5] != 0 else q[0]
-        c[3] = 1.0 - rate * q[0] if q[5] != 0 else 1.0
-        c[4], c[5], c[6], c[7], c[8] = 1.0 - q[2], q[3], 1.0 - q[3], 1.0 / sqrt(1.0 - pow(q[3], count)), q[4]
-    elif p.family == RMSPROP:       # α, ε, momentum
-        c[3], c[4], c[5], c[6] = q[2], 1.0 - q[2], q[3], q[4]
-    elif p.family == ADAGRAD:       # ε, decay of the rate
-        c[0], c[3] = rate / (1.0 + (count - 1.0) * q[3]), q[2]
 
 
 cdef int run_update(const void* plan, char** at) noexcept nogil:
@@ -357,6 +313,41 @@ def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bi
     """
     cdef ChainPlan p
     return make_step(name, run_chain, &p, sizeof(p), read_chain(&p, cells, inputs, ops, items, wide, outputs), outputs)
+
+
+# ------------------------------------------------------------------------------- value and tangent at once
+
+
+cdef struct BothPlan:
+    lnn_both f
+    Py_ssize_t item, cells, cost
+
+
+cdef int run_both(const void* plan, char** at) noexcept nogil:
+    """x and its tangent ↦ value and tangent."""
+    cdef const BothPlan* p = <const BothPlan*>plan
+    cdef Py_ssize_t i, skip, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
+    cdef int threads = threads_for(p.cells * p.cost)
+    if threads == 1 or tasks == 1:
+        p.f(at[0], at[1], at[2], at[3], p.cells)
+        return STEP_DONE
+    for i in prange(tasks, num_threads=threads, schedule="static"):
+        skip = i * CHAIN_TASK * p.item
+        p.f(at[0] + skip, at[1] + skip, at[2] + skip, at[3] + skip, min(<Py_ssize_t>CHAIN_TASK, p.cells - i * CHAIN_TASK))
+    return STEP_DONE
+
+
+def both_step(str name, Py_ssize_t cells, bint wide):
+    """`name` of x and its gate of x's tangent, which share what both compute; None where there is no such loop."""
+    cdef BothPlan p
+    cdef const lnn_both_entry* entry = lnn_both_table
+    cdef bytes wanted = name.encode("ascii")
+    while entry.name != NULL and entry.name != wanted:
+        entry += 1
+    if entry.name == NULL or not 0 <= cells < 1e18:
+        return None
+    p.f, p.item, p.cells, p.cost = entry.f64 if wide else entry.f32, 8 if wide else 4, cells, entry.cost
+    return make_step(name, run_both, &p, sizeof(p), (cells * p.item,) * 4, 2)
 
 
 # ------------------------------------------------------------------------------------- the sum of a chain

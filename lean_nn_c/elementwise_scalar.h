@@ -54,9 +54,23 @@ U(relu) { return x <= 0 ? R(0) : x; }
 U(leaky_relu) { return x > 0 ? x : p * x; }
 U(elu) { return x > 0 ? x : p * T(lnn_vexpm1)(x); }
 U(gelu) { return x * T(lnn_normal_cdf)(x, p, q); }
+/* 1 + 0.044715 x², rounded the same beside whatever else is computed of x² */
+static inline real T(lnn_grown)(real x) {
+#ifdef __FMA__
+    return M(fma)(R(0.044715) * x, x, R(1));
+#else
+    return R(1) + R(0.044715) * x * x;
+#endif
+}
 /* 0.5 (1 + tanh u) = sigmoid(2u) */
-U(gelu_tanh) { return x * T(lnn_sigmoid)(R(1.5957691216057307117) * x * (R(1) + R(0.044715) * x * x), p, q); }
-U(silu) { return x * T(lnn_sigmoid)(x, p, q); }
+U(gelu_tanh) {
+    const real u = R(1.5957691216057307117) * M(fabs)(x) * T(lnn_grown)(x), e = T(lnn_vexp_down)(-u);
+    return x * ((x < 0 ? e : R(1)) / (R(1) + e));
+}
+U(silu) {
+    const real e = T(lnn_vexp_down)(-M(fabs)(x));
+    return x * ((x < 0 ? e : R(1)) / (R(1) + e));
+}
 /* p = beta, q = threshold, above which the value is x itself */
 U(softplus) {
     real z = p * x, pos = z > 0 ? z : R(0);
@@ -93,7 +107,7 @@ B(gelu_gate) { /* Φ + b·φ */
 }
 B(gelu_tanh_gate) { /* σ(u) + b·u'·σ(u)·σ(−u), u = √(8/π)·(b + 0.044715 b³); far out u' may be infinite, beside σ(−u) = 0 */
     const real x = R(1.5957691216057307117) * M(fabs)(b), bend = R(0.044715) * b * b;
-    const real e = T(lnn_vexp_down)(-x * (R(1) + bend)), near = R(1) / (R(1) + e), far = e * near;
+    const real e = T(lnn_vexp_down)(-(x * T(lnn_grown)(b))), near = R(1) / (R(1) + e), far = e * near;
     const real rest = far > 0 ? x * (R(1) + R(3) * bend) * (far * near) : R(0);
     return a * (b < 0 ? far - rest : near + rest);
 }
@@ -209,6 +223,34 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
 #define UNARY_TURNS(name, cost) UNARY_LOOP(name, cost)
 #define BINARY_TURNS(name, cost) BINARY_LOOP(name, cost)
 #endif
+#ifdef __AVX__
+#define BOTH_TURNS(name, cost) \
+    static void T(lnn_##name##_both)(const void *vx, const void *vt, void *vy, void *vdot, ptrdiff_t n) { \
+        const real *x = (const real *)vx, *t = (const real *)vt; \
+        real *y = (real *)vy, *dot = (real *)vdot, x_last[WIDTH], t_last[WIDTH]; \
+        for (; n > 0; n -= WIDTH, x += WIDTH, t += WIDTH, y += WIDTH, dot += WIDTH) { \
+            real *to = n < WIDTH ? x_last : y, *to_dot = n < WIDTH ? t_last : dot; \
+            if (n < WIDTH) x = T(lnn_last)(x, x_last, n), t = T(lnn_last)(t, t_last, n); \
+            LNN_IVDEP for (int i = 0; i < WIDTH; i++) { \
+                const real at = x[i], by = t[i]; \
+                to[i] = T(lnn_##name)(at, R(0), R(0)); \
+                to_dot[i] = T(lnn_##name##_gate)(by, at, R(0), R(0)); \
+            } \
+            if (n < WIDTH) T(lnn_put_last)(y, x_last, n), T(lnn_put_last)(dot, t_last, n); \
+        } \
+    }
+#else
+#define BOTH_TURNS(name, cost) \
+    static void T(lnn_##name##_both)(const void *vx, const void *vt, void *vy, void *vdot, ptrdiff_t n) { \
+        const real *x = (const real *)vx, *t = (const real *)vt; \
+        real *y = (real *)vy, *dot = (real *)vdot; \
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { \
+            const real at = x[i], by = t[i]; \
+            y[i] = T(lnn_##name)(at, R(0), R(0)); \
+            dot[i] = T(lnn_##name##_gate)(by, at, R(0), R(0)); \
+        } \
+    }
+#endif
 #define COMMON_LOOP(name, cost) PAIR_LOOP(name, real, NUMBER_LOOP(name))
 #define COMPARE_LOOP(name, cost) PAIR_LOOP(name, uint8_t, )
 
@@ -217,6 +259,7 @@ LNN_UNARY_HEAVY(UNARY_TURNS)
 LNN_BINARY_COMMON(COMMON_LOOP)
 LNN_BINARY_LIGHT(BINARY_LOOP)
 LNN_BINARY_HEAVY(BINARY_TURNS)
+LNN_BOTH(BOTH_TURNS)
 BINARY_LOOP(libm_pow, 40)
 LNN_COMPARE(COMPARE_LOOP)
 
@@ -349,5 +392,6 @@ TRIPLE_LOOP(muladd, if (a_step && !b_step && !c_step && n) { /* a plane of one c
 #undef COMMON_LOOP
 #undef BINARY_LOOP
 #undef BINARY_TURNS
+#undef BOTH_TURNS
 #undef COMPARE_LOOP
 #undef TRIPLE_LOOP

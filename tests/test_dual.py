@@ -19,6 +19,7 @@ from lean_nn.ops import load_all
 from lean_nn.primitive import FLOATS, NONDIFF, Joint, Primitive, primitive, registry
 from lean_nn.testing.primitives import Run
 from lean_nn.window import strided
+from lean_nn_c import elementwise as kernels
 
 load_all()
 
@@ -76,7 +77,8 @@ def test_a_dual_has_the_bits_of_value_and_rule(case: Case, dtype):
 
 FAR = {
     "relu": lambda x: F.relu(x), "cube": lambda x: x**3, "times channels": lambda x: x * (x.detach()[0, :, :1, :1] + 2.0),
-    "a condition": lambda x: F.where(x.detach() > 0.0, x, -1.0),
+    "a condition": lambda x: F.where(x.detach() > 0.0, x, -1.0), "silu": F.silu, "gelu": F.gelu,
+    "gelu, tanh": lambda x: F.gelu(x, "tanh"),
 }  # fmt: skip
 
 
@@ -92,6 +94,22 @@ def test_of_arrays_that_no_cache_holds_as_well(name, dtype):
     assert bits(together) == bits(apart)
     with ln.num_threads(2):
         assert bits(ln.jvp(FAR[name], (x,), (v,))) == bits(together)
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu"])
+def test_functions_that_share_an_exponential_are_one_loop(name):
+    """Any number of cells, the last of which are no whole vector; infinities and NaN as the two loops have them."""
+    for n in (0, 1, 7, 8, 9, 1023):
+        x, v = (np.random.default_rng(s).standard_normal(n).astype("float32") * 9 for s in (n, n + 1))
+        x[:5] = (np.inf, -np.inf, np.nan, -0.0, 1e30)[:n]
+        y, dot = np.empty_like(x), np.empty_like(x)
+        step = kernels.both_step(name, n, False)
+        assert step is not None
+        step(x, v, y, dot)
+        with ln.no_grad():
+            apart = registry[name](ln.tensor(x)), registry[f"{name}_gate"](ln.tensor(v), ln.tensor(x))
+        assert bits((ln.tensor(y), ln.tensor(dot))) == bits(apart)
+    assert kernels.both_step("relu", 8, False) is None
 
 
 def used(prim: Primitive) -> list[bool]:

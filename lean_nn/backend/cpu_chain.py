@@ -109,6 +109,10 @@ def dual_chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Writte
     if tangent >= -1:  # an input, or the value itself: a tangent of its own all the same
         return None
     wanted = ops[:-tangent]  # the tangent's operation is the last
+    if [op[:2] for op in wanted] == [(name, (0,)), (f"{name}_gate", (1, 0))]:
+        both = kernels.both_step(name, prod(out.shape), _float_of(name, avals) == 8)
+        if both is not None:
+            return both
     places = dual_places(wanted)
     if places is None:
         return None
