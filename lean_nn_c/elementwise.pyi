@@ -26,7 +26,7 @@ def total_step(
     ops: list[tuple[str, tuple[int, ...], int, float, float]],
     items: list[int],
     wide: bool,
-    count: float,
+    counts: tuple[float, ...],
 ) -> Step: ...
 def broadcast_step(
     name: str,

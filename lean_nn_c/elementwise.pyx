@@ -350,72 +350,79 @@ def both_step(str name, Py_ssize_t cells, bint wide):
     return make_step(name, run_both, &p, sizeof(p), (cells * p.item,) * 4, 2)
 
 
-# ------------------------------------------------------------------------------------- the sum of a chain
+# ------------------------------------------------------------------------------------ the sums of a chain
 #
-# Its output is summed and not written: TOTAL_LINE cells at a time, then the lines of a task, then the tasks, each in the order
-# of lines.h. Inputs have the output's shape.
+# Its outputs are summed and not written: TOTAL_LINE cells at a time, then the lines of a task, then the tasks, each in the
+# order of lines.h. Inputs have the outputs' shape.
 
 
 cdef struct TotalPlan:
-    double count                # what the sum is divided by
+    double count[CHAIN_OUTPUTS]     # what each sum is divided by
     bint wide
     ChainPlan chain
 
 
-cdef void total_task(const TotalPlan* p, char** arrays, Py_ssize_t task, char* sums) noexcept nogil:
+cdef void put_sum(bint wide, const char* x, Py_ssize_t n, double count, char* to, Py_ssize_t cell) noexcept nogil:
+    if wide:
+        (<double*>to)[cell] = lnn_row_sum_f64(<const double*>x, n) / count
+    else:
+        (<float*>to)[cell] = <float>(lnn_row_sum_f32(<const float*>x, n) / count)
+
+
+cdef void total_task(const TotalPlan* p, char** arrays, Py_ssize_t task, char** sums) noexcept nogil:
     cdef const ChainPlan* c = &p.chain
     cdef char temps[CHAIN_TEMPS * CHAIN * 8]
-    cdef char line[TOTAL_LINE * 8]
-    cdef char lines[TOTAL_LINES * 8]
+    cdef char line[CHAIN_OUTPUTS][TOTAL_LINE * 8]
+    cdef char lines[CHAIN_OUTPUTS][TOTAL_LINES * 8]
     cdef ChainView view
     cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), n
     cdef int k, found = 0
     chain_open(c, arrays, temps, first, &view)
-    view.at[CHAIN_OUT] = line
+    for k in range(c.outputs):
+        view.at[CHAIN_OUT + k] = line[k]
     while first < stop:
         n = min(stop - first, <Py_ssize_t>TOTAL_LINE)
         chain_segment(c, &view, n)
         for k in range(c.inputs):
             view.at[k] += n * c.item[k]
-        if p.wide:
-            (<double*>lines)[found] = lnn_row_sum_f64(<const double*>line, n)
-        else:
-            (<float*>lines)[found] = lnn_row_sum_f32(<const float*>line, n)
+        for k in range(c.outputs):
+            put_sum(p.wide, line[k], n, 1, lines[k], found)
         found += 1
         first += n
-    if p.wide:
-        (<double*>sums)[task] = lnn_row_sum_f64(<const double*>lines, found)
-    else:
-        (<float*>sums)[task] = lnn_row_sum_f32(<const float*>lines, found)
+    for k in range(c.outputs):
+        put_sum(p.wide, lines[k], found, 1, sums[k], task)
 
 
 cdef int run_total(const void* plan, char** arrays) noexcept nogil:
     cdef const TotalPlan* p = <const TotalPlan*>plan
     cdef Py_ssize_t i, tasks = (p.chain.cells + CHAIN_TASK - 1) // CHAIN_TASK
-    cdef int threads = threads_for(p.chain.cells * p.chain.cost)
-    cdef char* sums = <char*>take_scratch(max(tasks, <Py_ssize_t>1) * 8)
-    if sums == NULL:
+    cdef int threads = threads_for(p.chain.cells * p.chain.cost), k
+    cdef char* sums[CHAIN_OUTPUTS]
+    sums[0] = <char*>take_scratch(max(tasks, <Py_ssize_t>1) * 8 * CHAIN_OUTPUTS)
+    if sums[0] == NULL:
         return STEP_NO_MEMORY
+    sums[1] = sums[0] + tasks * 8
     if threads == 1:
         for i in range(tasks):
             total_task(p, arrays, i, sums)
     else:
         for i in prange(tasks, num_threads=threads, schedule="static"):
             total_task(p, arrays, i, sums)
-    if p.wide:
-        (<double*>arrays[p.chain.inputs])[0] = lnn_row_sum_f64(<const double*>sums, tasks) / p.count
-    else:
-        (<float*>arrays[p.chain.inputs])[0] = <float>(lnn_row_sum_f32(<const float*>sums, tasks) / p.count)
-    give_scratch(sums)
+    for k in range(p.chain.outputs):
+        put_sum(p.wide, sums[k], tasks, p.count[k], arrays[p.chain.inputs + k], 0)
+    give_scratch(sums[0])
     return STEP_DONE
 
 
-def total_step(str name, Py_ssize_t cells, int inputs, list ops, list items, bint wide, double count):
-    """The sum of what a chain of `inputs` inputs would write, divided by `count`; the rest as in `chain_step`."""
+def total_step(str name, Py_ssize_t cells, int inputs, list ops, list items, bint wide, tuple counts):
+    """The sums of what a chain of `inputs` inputs would write, divided by `counts`; the rest as in `chain_step`."""
     cdef TotalPlan p
-    sizes = read_chain(&p.chain, cells, [(0, 0)] * inputs, ops, items, wide, 1)
-    p.count, p.wide = count, wide
-    return make_step(name, run_total, &p, sizeof(p), (*sizes[:-1], 8 if wide else 4), 1, None, True)
+    cdef int k, outputs = len(counts)
+    sizes = read_chain(&p.chain, cells, [(0, 0)] * inputs, ops, items, wide, outputs)
+    for k in range(outputs):
+        p.count[k] = counts[k]
+    p.wide = wide
+    return make_step(name, run_total, &p, sizeof(p), (*sizes[:-outputs], *[8 if wide else 4] * outputs), outputs, None, True)
 
 
 # ------------------------------------------------------------------------------------------- broadcasts

@@ -84,11 +84,11 @@ def _written(op: Op) -> tuple[str, tuple[int, ...], int, float, float]:
     return *op[:3], p0, p1
 
 
-def total(name: str, avals: Sequence[Aval], ops: Sequence[Op], count: float) -> Step:
-    """The sum of what `ops` make of inputs of one shape, divided by `count`, as one step that writes nothing else."""
+def total(name: str, avals: Sequence[Aval], ops: Sequence[Op], *counts: float) -> Step:
+    """The sums of what `ops` make of inputs of one shape, an output for each of `counts`, divided by these, as one step."""
     size = _float_of(name, avals)
     steps = [_written(op) for op in ops]
-    return kernels.total_step(name, prod(avals[0].shape), len(avals), steps, [size] * (TANGENT + 1), size == 8, count)
+    return kernels.total_step(name, prod(avals[0].shape), len(avals), steps, [size] * (TANGENT + 1), size == 8, counts)
 
 
 class Written(NamedTuple):

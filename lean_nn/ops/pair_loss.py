@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from lean_nn.backend import cpu_chain
-from lean_nn.backend.cpu_chain import INPUTS, OUT, Op
+from lean_nn.backend.cpu_chain import INPUTS, OUT, TANGENT, Op
 from lean_nn.convert import zeros_like
 from lean_nn.ops.broadcast import broadcast_to, sum_to
 from lean_nn.ops.broadcast import sum as total
@@ -63,14 +63,15 @@ def _values(kind: str, delta: float) -> list[Op]:
 
 
 def _step(*avals: Aval, out: tuple[Aval], kind: str, delta: float, reduction: str) -> Step:
-    return _by_chain(avals, out[0], _values(kind, delta), reduction)
+    return _by_chain(avals, out[0], _values(kind, delta), reduction, 1.0)
 
 
-def _by_chain(avals: tuple[Aval, ...], out: Aval, ops: list[Op], reduction: str, times: float = 1.0) -> Step:
-    """What `ops` leave, or its sum or mean, these `times` a power of two: they are divided by less."""
+def _by_chain(avals: tuple[Aval, ...], out: Aval, ops: list[Op], reduction: str, *times: float) -> Step:
+    """What `ops` leave in each output, or its sum or mean, these `times` a power of two: they are divided by less."""
     if reduction == "none":
-        return cpu_chain.chain("pair_loss", avals, out, ops, {})
-    return cpu_chain.total("pair_loss", avals, ops, (prod(avals[0].shape) if reduction == "mean" else 1.0) / times)
+        return cpu_chain.chain("pair_loss", avals, out, ops, {}, len(times))
+    n = prod(avals[0].shape) if reduction == "mean" else 1.0
+    return cpu_chain.total("pair_loss", avals, ops, *(n / k for k in times))
 
 
 def _slope(kind: str, delta: float, x: int, t: int) -> list[Op]:
@@ -82,30 +83,27 @@ def _slope(kind: str, delta: float, x: int, t: int) -> list[Op]:
 
 
 def _tangents(kind: str, delta: float, both: bool, times: float) -> list[Op]:
-    """The chain of x (0), t (1), ẋ (2) and, where both move, ṫ (3) that leaves k·(ẋ − ṫ), `times` 2 or as it is."""
+    """The chain of x (0), t (1), ẋ (2) and, where both move, ṫ (3) that leaves k·(ẋ − ṫ), `times` 2 or as it is.
+
+    It comes after that of the values, which has left x − t in A unless they are logistic.
+    """
     moved = B if both or times == 2 else 2
     ops: list[Op] = [("sub", (2, 3), B, ())] if both else []
     if times == 2:
         ops += [("add", (B, B) if both else (2, 2), B, ())]
     if kind == "abs":
-        return [("sub", (0, 1), A, ()), *ops, ("sign_gate", (moved, A), OUT, ())]
-    return [*_slope(kind, delta, 0, 1), *ops, ("mul", (A, moved), OUT, ())]
+        return [*ops, ("sign_gate", (moved, A), TANGENT, ())]
+    slope = _slope(kind, delta, 0, 1)
+    return [*(slope if kind == "logistic" else slope[1:]), *ops, ("mul", (A, moved), TANGENT, ())]
 
 
-def _dual(*avals: Aval, moves: tuple[bool, bool], out: tuple[Aval], kind: str, delta: float, reduction: str) -> Any:
+def _dual(*avals: Aval, moves: tuple[bool, bool], out: tuple[Aval], kind: str, delta: float, reduction: str) -> Step | None:
     """Where x moves, or both: the tangent is k·(ẋ − ṫ), reduced as the values are; of squares twice that, a sum's all at once."""
     if not moves[0] or (kind == "logistic" and moves[1]):
         return None
     times = 2.0 if kind == "square" else 1.0
-    value = _step(*avals, out=out, kind=kind, delta=delta, reduction=reduction)
-    ops = _tangents(kind, delta, moves[1], times if reduction == "none" else 1.0)
-    tangent = _by_chain((*avals, *avals)[: 2 + sum(moves)], out[0], ops, reduction, times)
-
-    def kernel(*arrays: Any) -> None:
-        value(*arrays[:2], arrays[-2])
-        tangent(*arrays[:-2], arrays[-1])
-
-    return kernel
+    ops = [*_values(kind, delta), *_tangents(kind, delta, moves[1], times if reduction == "none" else 1.0)]
+    return _by_chain((*avals, *avals)[: 2 + sum(moves)], out[0], ops, reduction, 1.0, times)
 
 
 def _reduced(values: Any, reduction: str, n: int) -> Any:
