@@ -127,6 +127,7 @@ def _elementwise(x: tuple[int, ...]) -> Iterator[Row]:
     yield Row("reciprocal", lambda t: 1.0 / t, (x,), low=0.25)
     yield Row("times a number", lambda t: t * 3.0, (x,))
     yield Row("a number less x", lambda t: 1.0 - t, (x,))
+    yield Row("at least a number", lambda t: F.maximum(t, 0.5), (x,))
     yield Row("softsign", lambda t: t / (1.0 + F.abs(t)), (x,))
     yield Row("mish", lambda t: t * F.tanh(F.softplus(t)), (x,))
     for name in ("add", "sub", "mul", "div", "maximum", "minimum"):
@@ -144,6 +145,11 @@ def _reductions(n: int, c: int, size: int) -> Iterator[Row]:
     classes = ln.tensor(np.arange(n * size) % c)
     yield Row("cross_entropy", lambda t: F.cross_entropy(t, classes), (lines,))
     yield Row("nll_loss", lambda t: F.nll_loss(t, classes), (lines,))
+    pixels = ln.tensor(np.arange(n * size * size).reshape(n, size, size) % c)
+    yield Row("cross_entropy of cells", lambda t: F.cross_entropy(t, pixels), (x,))
+    target = _constant(*x)
+    yield Row("mse_loss, x", lambda t: F.mse_loss(t, target), (x,))
+    yield Row("squares, x", lambda t: F.mse_loss(t, target, "none"), (x,))
     for name in ("mse_loss", "l1_loss", "huber_loss", "binary_cross_entropy_with_logits"):
         yield Row(f"{name}, two", getattr(F, name), (x, x))
     for name in ("sum", "mean", "var", "max"):

@@ -128,11 +128,15 @@ def _twice(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[Av
         return None
     step = prim.step(*avals, out=outs, **params)
 
+    def alone(x: Any, t: Any, y: Any, dot: Any) -> None:
+        step(x, y)
+        step(t, dot)
+
     def kernel(*arrays: Any) -> None:
         step(*arrays[:n], *arrays[n + 1 : n + 1 + len(outs)])
         step(*arrays[:at], arrays[n], *arrays[at + 1 : n], *arrays[n + 1 + len(outs) :])
 
-    return step and kernel
+    return step and (alone if n == len(outs) == 1 else kernel)
 
 
 def _chained(prim: Primitive, avals: list[Aval], moves: list[bool], out: Aval, params: dict[str, Any], twins: bool) -> Any:
