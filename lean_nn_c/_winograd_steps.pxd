@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from lean_nn_c._head cimport Head, head_numbers
 from lean_nn_c._simd cimport finish as end, lanes
-from lean_nn_c._tail cimport LNN_GATE, lnn_tail
+from lean_nn_c._tail cimport LNN_GATE, lnn_tail, tail_arrays
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, read, weight
 from lean_nn_c._winograd_plan cimport (
@@ -285,6 +285,11 @@ cdef struct Places:             # of the tiles in one vector, for the rows of on
     bint detours                # whether there are any
 
 
+cdef inline bint has_partners(const Plan* p) noexcept nogil:
+    """Whether the tail reads other arrays, which an activation alone does not."""
+    return p.tail != NULL and tail_arrays(p.tail) > 0
+
+
 cdef inline void place_phase(const Plan* p, const Tiles* s, int64_t phase, int k, int per_vector,
                              Places* at) noexcept nogil:
     """Where lanes k.. write; tiles that hang over the edge, or whose cells are not neighbours, take a detour."""
@@ -302,14 +307,14 @@ cdef inline void place_phase(const Plan* p, const Tiles* s, int64_t phase, int k
         at.detour[lane] = at.lines[lane] != p.y.m or at.columns[lane] != p.x.m or p.x.out_step != 1
         at.detours |= at.detour[lane]
     for lane in range(per_vector):
-        at.detour[lane] |= at.detours and p.tail != NULL        # then the tail is for all of them
+        at.detour[lane] |= at.detours and has_partners(p)       # then the tail is for all of them
         if at.detour[lane]:
             at.pitch[lane] = 3 if p.line else 4
 
 
 cdef inline void end_apart(const Plan* p, const Places* at, int per_vector, int64_t lead, const real* place,
                            real* whole) noexcept nogil:
-    """The tail of results that take a detour: what it reads takes the same way."""
+    """A tail with partners, of results that take a detour: what it reads takes the same way."""
     cdef real more[2][8 * MAX_WIDTH]    # what is added, and the gates
     cdef int64_t i, line = p.y.out_step * p.x.out_size
     cdef size_t apart
@@ -349,8 +354,8 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
                 to[lane] = &whole[16 * lane] if at.detour[lane] else place + at.dest[lane]
             output(p.m, t + (row - first) * p.width + vector * per_vector, t_step(p),
                    b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0],
-                   p.tail if not at.detours else NULL, &zero[0])
-            if at.detours and p.tail != NULL:
+                   NULL if at.detours and has_partners(p) else p.tail, &zero[0])
+            if at.detours and has_partners(p):
                 end_apart(p, &at, per_vector, s.lead, <const real*>place, &whole[0])
             for lane in range(per_vector if at.detours else 0):
                 for i in range(at.lines[lane] if at.detour[lane] else 0):

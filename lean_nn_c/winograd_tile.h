@@ -255,7 +255,7 @@ LNN_INLINE void LNN_NAME(lnn_quads_apart)(T *const *p, uintptr_t apart, V q[4])
     LNN_NAME(lnn_quads)(from, 0, q);
 }
 
-/* p[l][j] = what the tail makes of q[j] lane l. */
+/* p[l][j] = what a tail that reads other arrays makes of q[j] lane l. */
 LNN_CALLED void LNN_NAME(lnn_scatter_ended)(const lnn_tail *tail, T *const *p, const V in[4])
 {
     V q[4] = {in[0], in[1], in[2], in[3]}, more[4] = {in[0], in[0], in[0], in[0]};
@@ -314,8 +314,11 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
         }
         if (m == 4) {
             for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
-            if (tail) LNN_NAME(lnn_scatter_ended)(tail, place, out[i]);
-            else LNN_NAME(lnn_scatter)(place, 0, out[i]);
+            if (tail && (tail->adds || tail->act == LNN_GATE)) LNN_NAME(lnn_scatter_ended)(tail, place, out[i]);
+            else {
+                if (tail) LNN_NAME(lnn_act)(tail, out[i], out[i]);
+                LNN_NAME(lnn_scatter)(place, 0, out[i]);
+            }
         }
     }
     if (m == 2) {       /* both rows of a tile as one group of four */
