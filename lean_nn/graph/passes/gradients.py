@@ -26,6 +26,7 @@ from lean_nn_c.step import Step
 
 Shape = tuple[int, ...]
 HEAD = 4  # arrays: mean, rstd, w and b of the batch norm
+GEOMETRY = ("stride", "padding", "dilation", "groups")  # what the two gradients of one layer have in common
 
 
 # --- both gradients: y_bar, w, x, what x_bar's tail reads, the head of x ---
@@ -54,17 +55,16 @@ class _Gradients(NamedTuple):
         return self.input.params.get("tail") or Tail(self.input.prim, 2)
 
     def emit(self, rewrite: Rewrite) -> None:
-        params = {name: value for name, value in self.weight.params.items() if name != "kernel"}
         y_bar, w, *tail = (rewrite.map[v] for v in self.input.inputs)
         inputs = (y_bar, w, rewrite.map[self.weight.inputs[0]], *tail)
-        made = rewrite.emit(conv_both, inputs, {"tail": self.tail, "head": False, **params})
+        made = rewrite.emit(conv_both, inputs, {"tail": self.tail, "head": False, **_geometry(self.weight)})
         for old, new in zip((self.input.outputs[0], self.weight.outputs[0]), made, strict=True):
             rewrite.let(old, new)
 
 
 def join_gradients(graph: Graph) -> Graph:
     """Compute conv_input and conv_weight of one layer together."""
-    inputs = {(n.inputs[0], _geometry(n)): n for n in graph.nodes if n.prim.name in ("conv_input", "conv_input_layer")}
+    inputs = {(n.inputs[0], *_geometry(n).values()): n for n in graph.nodes if n.prim.name in ("conv_input", "conv_input_layer")}
     if not inputs:
         return graph
     place = {node.outputs[0]: i for i, node in enumerate(graph.nodes)}
@@ -74,7 +74,7 @@ def join_gradients(graph: Graph) -> Graph:
             first_reader.setdefault(value, i)
     found: dict[int, _Gradients] = {}  # by the place of the later one
     for node in graph.nodes:
-        other = inputs.get((node.inputs[1], _geometry(node))) if node.prim.name == "conv_weight" else None
+        other = inputs.get((node.inputs[1], *_geometry(node).values())) if node.prim.name == "conv_weight" else None
         pair = None if other is None else _Gradients(other, node)
         if pair is None or not _joins(graph, pair):
             continue
@@ -93,8 +93,8 @@ def join_gradients(graph: Graph) -> Graph:
     return rewrite.done()
 
 
-def _geometry(node: Node) -> tuple[Any, ...]:
-    return tuple(node.params.get(name) for name in ("stride", "padding", "dilation", "groups"))
+def _geometry(node: Node) -> dict[str, Any]:
+    return {name: node.params[name] for name in GEOMETRY}
 
 
 def _joins(graph: Graph, pair: _Gradients) -> bool:
@@ -103,8 +103,7 @@ def _joins(graph: Graph, pair: _Gradients) -> bool:
     tail, x_bar, w_bar = pair.tail, graph.avals[pair.input.outputs[0]], graph.avals[pair.weight.outputs[0]]
     if tail.own != 2 or tail.bias or tail.packed or (x, w) != (x_bar, w_bar) or x.dtype not in FLOATS:
         return False
-    params = {name: pair.weight.params[name] for name in ("stride", "padding", "dilation", "groups")}
-    return cpu_conv.both_step(y_bar, w, x, **params, **tail.options()) is not None
+    return cpu_conv.both_step(y_bar, w, x, **_geometry(pair.weight), **tail.options()) is not None
 
 
 # --- heads ---
@@ -185,5 +184,4 @@ def _takes_head(graph: Graph, node: Node, value: int) -> bool:
     if node.prim is conv:
         return cpu_conv.takes_head(x, graph.avals[node.inputs[1]], graph.avals[node.outputs[0]], **node.params)
     y_bar, w = (graph.avals[v] for v in node.inputs[:2])
-    geometry = {name: node.params[name] for name in ("stride", "padding", "dilation", "groups")}
-    return cpu_conv.both_step(y_bar, w, x, **geometry, **node.params["tail"].options(), head=True) is not None
+    return cpu_conv.both_step(y_bar, w, x, **_geometry(node), **node.params["tail"].options(), head=True) is not None
