@@ -5,9 +5,13 @@
 #define V LNN_NAME(lnn_v)
 #define VU LNN_NAME(lnn_vu)
 #define QUAD LNN_NAME(lnn_quad)
+#define OCTET LNN_NAME(lnn_octet)
 #define UNROLL _Pragma("GCC unroll 8")
 
 typedef T QUAD __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+#if LNN_LANES == 16
+typedef T OCTET __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias));
+#endif
 
 /* n values; the last few by a piece that overlaps the one before. The empty statement keeps the compiler from making the
  * loop a call of memmove, which takes longer than such short rows. */
@@ -19,6 +23,11 @@ LNN_INLINE void LNN_NAME(lnn_wino_copy)(T *to, const T *from, ptrdiff_t n)
             __asm__ volatile("");
         }
         *(VU *)(to + n - N) = *(const VU *)(from + n - N);
+#if LNN_LANES == 16
+    } else if (n >= 8) {
+        *(OCTET *)to = *(const OCTET *)from;
+        *(OCTET *)(to + n - 8) = *(const OCTET *)(from + n - 8);
+#endif
     } else if (n >= 4) {
         *(QUAD *)to = *(const QUAD *)from;
         *(QUAD *)(to + n - 4) = *(const QUAD *)(from + n - 4);
@@ -481,5 +490,6 @@ LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T
 #undef V
 #undef VU
 #undef QUAD
+#undef OCTET
 #undef UNROLL
 #undef HEADED
