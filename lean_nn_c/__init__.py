@@ -12,7 +12,7 @@
 the other modules       kernels, each built once per instruction-set level
 ======================  ==================================================================
 
-Importing this package chooses the level: the best one that was built and that the machine can run,
+Importing this package chooses the level: the best one that was built and that the machine gains by (``build_info.pays``),
 or the one ``LEAN_NN_ISA`` names. Its folder goes to the front of ``__path__``, so that ``lean_nn_c.gemm`` is that level's
 ``gemm``; the folders of the levels below follow, for the modules that it does not have.
 """
@@ -39,7 +39,7 @@ def _choose_isa() -> list[str]:
         return runnable[runnable.index(isa) :: -1]
     if not runnable:
         raise ImportError(f"lean_nn_c: no kernels for this machine; built {built}; reinstall with `pip install .`")
-    return runnable[::-1]
+    return [isa for isa in runnable if build_info.pays(isa)][::-1] or runnable[::-1]
 
 
 _LEVELS = _choose_isa()

@@ -11,8 +11,13 @@ cdef extern from *:
                  && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
         return level == 0 ? 1 : level == 2 ? v2 : level == 3 ? v3 : v4;
     }
+    static int lnn_halves(void) {
+        __builtin_cpu_init();
+        return __builtin_cpu_is("amdfam19h");
+    }
     #else
     static int lnn_runs(int level) { return level == 0; }
+    static int lnn_halves(void) { return 0; }
     #endif
     #ifdef _OPENMP
     #define LNN_OPENMP _OPENMP
@@ -28,6 +33,7 @@ cdef extern from *:
     #endif
     """
     int lnn_runs(int level)
+    int lnn_halves()
     int LNN_OPENMP
     const char* LNN_COMPILER
 
@@ -41,3 +47,9 @@ COMPILER = LNN_COMPILER.decode("ascii", "replace")
 def runs(str isa):
     """Whether this machine executes the instructions of level `isa`."""
     return bool(lnn_runs(_LEVEL[isa]))
+
+
+def pays(str isa):
+    """Whether this machine gains by level `isa`: Zen 4 computes vectors of 64 bytes by halves, hence no faster than v3's, and
+    short rows and depthwise layers, which leave more of such a vector unused, are slower (by a third on 56 x 56 cells)."""
+    return runs(isa) and not (_LEVEL[isa] == 4 and lnn_halves())
