@@ -90,16 +90,6 @@ def test_threads_default_follows_the_environment() -> None:
     assert int(fresh(program, OMP_NUM_THREADS="nonsense").stdout) == free  # libgomp complains on standard error
 
 
-def test_the_best_level_that_pays_is_chosen() -> None:
-    program = "import json, lean_nn; from lean_nn_c import build_info; isa = lean_nn.config()['isa']; "
-    program += "print(json.dumps([isa['chosen'], [i for i in isa['runnable'] if build_info.pays(i)], isa['runnable']]))"
-    free = {key: text for key, text in os.environ.items() if key != "LEAN_NN_ISA"}
-    done = subprocess.run([sys.executable, "-c", program], env=free, capture_output=True, text=True, check=True)
-    chosen, paying, runnable = json.loads(done.stdout)
-    assert chosen == paying[-1]
-    assert set(runnable) - set(paying) <= {"x86_64_v4"}
-
-
 def test_threads_default_follows_affinity() -> None:
     program = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
     assert value(program + "import lean_nn as ln; print(ln.get_num_threads())") == 1
