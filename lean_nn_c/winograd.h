@@ -39,6 +39,13 @@ enum { LNN_WINO_VECTORS = 2, LNN_WINO_PANEL = 6 };
 #define LNN_BACK_16(a, b) LNN_SHUFFLE(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
 #define LNN_TWICE_4(a, b) LNN_SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
 #define LNN_TWICE_8(a, b) LNN_SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+/* Blocks of four lanes: those of one vector after the other's, first halves and second halves. */
+#define LNN_FORE_8(a, b) LNN_SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define LNN_AFT_8(a, b) LNN_SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+#define LNN_FORE_16(a, b) LNN_SHUFFLE(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
+#define LNN_AFT_16(a, b) LNN_SHUFFLE(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31)
+#define LNN_LEFT_16(a, b) LNN_SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+#define LNN_RIGHT_16(a, b) LNN_SHUFFLE(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
 #define LNN_OF_LANES(name) LNN_JOIN(name, LNN_LANES)
 
 #define LNN_T float

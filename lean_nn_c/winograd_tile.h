@@ -13,6 +13,9 @@ typedef T QUAD __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), ma
 typedef T OCTET __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias));
 #endif
 
+/* Keeps the compiler from making a loop over places vector code, whose parts it would then take out again one by one. */
+#define ONE_BY_ONE __asm__ volatile("")
+
 /* n values; the last few by a piece that overlaps the one before. The empty statement keeps the compiler from making the
  * loop a call of memmove, which takes longer than such short rows. */
 LNN_INLINE void LNN_NAME(lnn_wino_copy)(T *to, const T *from, ptrdiff_t n)
@@ -20,7 +23,7 @@ LNN_INLINE void LNN_NAME(lnn_wino_copy)(T *to, const T *from, ptrdiff_t n)
     if (n >= N) {
         for (ptrdiff_t i = 0; i < n - N; i += N) {
             *(VU *)(to + i) = *(const VU *)(from + i);
-            __asm__ volatile("");
+            ONE_BY_ONE;
         }
         *(VU *)(to + n - N) = *(const VU *)(from + n - N);
 #if LNN_LANES == 16
@@ -256,93 +259,7 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *w,
     }
 }
 
-/* The quads that lie `apart` bytes from every lane's place. */
-LNN_INLINE void LNN_NAME(lnn_quads_apart)(T *const *p, uintptr_t apart, V q[4])
-{
-    const T *from[N];
-    for (int l = 0; l < N; l++) from[l] = (const T *)((uintptr_t)p[l] + apart);
-    LNN_NAME(lnn_quads)(from, 0, q);
-}
-
-/* p[l][j] = what a tail that reads other arrays makes of q[j] lane l. */
-LNN_CALLED void LNN_NAME(lnn_scatter_ended)(const lnn_tail *tail, T *const *p, const V in[4])
-{
-    V q[4] = {in[0], in[1], in[2], in[3]}, more[4] = {in[0], in[0], in[0], in[0]};
-    LNN_NAME(lnn_transpose)(q);
-    if (tail->adds) {
-        LNN_NAME(lnn_quads_apart)(p, tail->other, more);
-        UNROLL for (int j = 0; j < 4; j++) q[j] += more[j];
-    }
-    if (tail->act == LNN_GATE) LNN_NAME(lnn_quads_apart)(p, tail->gate, more);
-    LNN_NAME(lnn_act)(tail, q, more);
-    LNN_NAME(lnn_put_quads)(p, 0, q);
-}
-
-/* The pairs of two rows that lie `apart` bytes from every lane's place, each lane's as one group of four. */
-LNN_INLINE void LNN_NAME(lnn_pairs)(T *const *p, uintptr_t apart, const int64_t *pitch, T four[N][4])
-{
-    for (int l = 0; l < N; l++)
-        for (int i = 0; i < 2; i++) memcpy(four[l] + 2 * i, (const char *)((uintptr_t)(p[l] + i * pitch[l]) + apart), 2 * sizeof(T));
-}
-
-/* The tail of such groups. */
-LNN_CALLED void LNN_NAME(lnn_end_pairs)(const lnn_tail *tail, T *const *p, const int64_t *pitch, T four[N][4])
-{
-    T other[N][4] = {{0}}, gates[N][4] = {{0}};
-    V x[4], by[4];
-    if (tail->adds) LNN_NAME(lnn_pairs)(p, tail->other, pitch, other);
-    if (tail->act == LNN_GATE) LNN_NAME(lnn_pairs)(p, tail->gate, pitch, gates);
-    UNROLL for (int j = 0; j < 4; j++) {
-        x[j] = *(const VU *)(&four[0][0] + j * N);
-        if (tail->adds) x[j] += *(const VU *)(&other[0][0] + j * N);
-        by[j] = *(const VU *)(&gates[0][0] + j * N);
-    }
-    LNN_NAME(lnn_act)(tail, x, by);
-    UNROLL for (int j = 0; j < 4; j++) *(VU *)(&four[0][0] + j * N) = x[j];
-}
-
-/* y = A^T t A + bias with t[xi] at in + xi*step, and then the tail (tail.h); m rows of m cells to every tile's place, rows `pitch`
- * apart. LANES values at `zero` stay zero unless some sum is infinite or NaN. */
-LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
-                                        const int64_t *pitch, const lnn_tail *tail, T *zero)
-{
-    const int a = m + 2;
-    V half[4][6], t[6], y[4], out[4][4];
-    T *place[N];
-    V none = *(const VU *)zero;
-    for (int j = 0; j < a; j++) {
-        UNROLL for (int i = 0; i < a; i++, in += step) t[i] = *(const VU *)in;
-        LNN_NAME(lnn_output_1d)(m, t, y);
-        UNROLL for (int i = 0; i < m; i++) half[i][j] = y[i];
-    }
-    UNROLL for (int i = 0; i < m; i++) {
-        LNN_NAME(lnn_output_1d)(m, half[i], y);
-        UNROLL for (int j = 0; j < m; j++) {
-            out[i][j] = y[j] + bias;
-            none += out[i][j] * 0;
-        }
-        if (m == 4) {
-            for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
-            if (tail && (tail->adds || tail->act == LNN_GATE)) LNN_NAME(lnn_scatter_ended)(tail, place, out[i]);
-            else {
-                if (tail) LNN_NAME(lnn_act)(tail, out[i], out[i]);
-                LNN_NAME(lnn_scatter)(place, 0, out[i]);
-            }
-        }
-    }
-    if (m == 2) {       /* both rows of a tile as one group of four */
-        T four[N][4];
-        const V rows[4] = {out[0][0], out[0][1], out[1][0], out[1][1]};
-        for (int l = 0; l < N; l++) place[l] = four[l];
-        LNN_NAME(lnn_scatter)(place, 0, rows);
-        if (tail) LNN_NAME(lnn_end_pairs)(tail, p, pitch, four);
-        for (int l = 0; l < N; l++) {
-            memcpy(p[l], four[l], 2 * sizeof(T));
-            memcpy(p[l] + pitch[l], four[l] + 2, 2 * sizeof(T));
-        }
-    }
-    *(VU *)zero = none;
-}
+#include "winograd_output.h"
 
 /* out[xi*step + lane] = (A g A^T)[xi] for the LANES tiles of m x m cells at p, rows `pitch` apart; with number = (means, scales,
  * shifts), a vector each, of cells that are HEADED. */
@@ -492,4 +409,5 @@ LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T
 #undef QUAD
 #undef OCTET
 #undef UNROLL
+#undef ONE_BY_ONE
 #undef HEADED

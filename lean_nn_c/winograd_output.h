@@ -1,0 +1,157 @@
+/* The way out of winograd_tile.h, which includes this where T, N, V and the others are named: the output transform, what follows a sum
+ * (tail.h), and where it is stored.
+ *
+ * A vector of results holds one cell of N tiles. Turned in blocks of four lanes it holds quads, four neighbouring cells of N/4 tiles; and
+ * where these tiles are neighbours, a piece of a row.
+ */
+
+/* The quads that lie `apart` bytes from every lane's place. */
+LNN_INLINE void LNN_NAME(lnn_quads_apart)(T *const *p, uintptr_t apart, V q[4])
+{
+    const T *from[N];
+    for (int l = 0; l < N; l++) from[l] = (const T *)((uintptr_t)p[l] + apart);
+    LNN_NAME(lnn_quads)(from, 0, q);
+}
+
+/* p[l][j] = what a tail that reads other arrays makes of q[j] lane l. */
+LNN_CALLED void LNN_NAME(lnn_scatter_ended)(const lnn_tail *tail, T *const *p, const V in[4])
+{
+    V q[4] = {in[0], in[1], in[2], in[3]}, more[4] = {in[0], in[0], in[0], in[0]};
+    LNN_NAME(lnn_transpose)(q);
+    if (tail->adds) {
+        LNN_NAME(lnn_quads_apart)(p, tail->other, more);
+        UNROLL for (int j = 0; j < 4; j++) q[j] += more[j];
+    }
+    if (tail->act == LNN_GATE) LNN_NAME(lnn_quads_apart)(p, tail->gate, more);
+    LNN_NAME(lnn_act)(tail, q, more);
+    LNN_NAME(lnn_put_quads)(p, 0, q);
+}
+
+/* Where the N/4 tiles whose quads fill a vector lie side by side, a line of theirs is one vector in memory as well. Tiles ascend, so
+ * the distance from the first to the last says it. */
+#if LNN_LANES == 2
+LNN_INLINE int LNN_NAME(lnn_side_by_side)(T *const *p) { return (void)p, 0; }
+
+LNN_INLINE void LNN_NAME(lnn_join_quads)(V q[4]) { (void)q; }
+#else
+LNN_INLINE int LNN_NAME(lnn_side_by_side)(T *const *p)
+{
+    int all = 1;
+    UNROLL for (int j = 0; j < 4; j++) all &= p[(j + 1) * (N / 4) - 1] - p[j * (N / 4)] == N - 4;
+    return all;
+}
+
+/* Quads, as lnn_put_quads takes them, in the order of their tiles. */
+LNN_INLINE void LNN_NAME(lnn_join_quads)(V q[4])
+{
+#if LNN_LANES == 8
+    const V a = LNN_FORE_8(q[2], q[3]), b = LNN_AFT_8(q[0], q[1]);
+    q[0] = LNN_FORE_8(q[0], q[1]), q[3] = LNN_AFT_8(q[2], q[3]), q[1] = a, q[2] = b;
+#elif LNN_LANES == 16
+    const V a = LNN_FORE_16(q[0], q[1]), b = LNN_FORE_16(q[2], q[3]), c = LNN_AFT_16(q[0], q[1]), d = LNN_AFT_16(q[2], q[3]);
+    q[0] = LNN_LEFT_16(a, b), q[1] = LNN_LEFT_16(c, d), q[2] = LNN_RIGHT_16(a, b), q[3] = LNN_RIGHT_16(c, d);
+#endif
+}
+#endif
+
+/* Where vector j of such quads belongs. */
+LNN_INLINE T *LNN_NAME(lnn_line)(T *const *p, const int64_t *pitch, ptrdiff_t line, int j)
+{
+    return p[j * (N / 4)] + line * pitch[j * (N / 4)];
+}
+
+/* The same with a tail that reads other arrays. */
+LNN_CALLED void LNN_NAME(lnn_end_lines)(const lnn_tail *tail, T *const *p, const int64_t *pitch, ptrdiff_t line, const V q[4])
+{
+    V x[4], gate[4];
+    UNROLL for (int j = 0; j < 4; j++) {
+        const uintptr_t at = (uintptr_t)LNN_NAME(lnn_line)(p, pitch, line, j);
+        x[j] = q[j];
+        if (tail->adds) x[j] += *(const VU *)(at + tail->other);
+        gate[j] = tail->act == LNN_GATE ? (V)*(const VU *)(at + tail->gate) : x[j];
+    }
+    LNN_NAME(lnn_act)(tail, x, gate);
+    UNROLL for (int j = 0; j < 4; j++) *(VU *)LNN_NAME(lnn_line)(p, pitch, line, j) = x[j];
+}
+
+/* p[l] line `line` cell j = what the tail makes of in[j] lane l. */
+LNN_INLINE void LNN_NAME(lnn_put_lines)(const lnn_tail *tail, int partners, T *const *p, const int64_t *pitch, ptrdiff_t line,
+                                        const V in[4])
+{
+    V q[4] = {in[0], in[1], in[2], in[3]};
+    LNN_NAME(lnn_transpose)(q);
+    LNN_NAME(lnn_join_quads)(q);
+    if (partners) LNN_NAME(lnn_end_lines)(tail, p, pitch, line, q);
+    else {
+        if (tail) LNN_NAME(lnn_act)(tail, q, q);
+        UNROLL for (int j = 0; j < 4; j++) *(VU *)LNN_NAME(lnn_line)(p, pitch, line, j) = q[j];
+    }
+}
+
+/* The pairs of two rows that lie `apart` bytes from every lane's place, each lane's as one group of four. */
+LNN_INLINE void LNN_NAME(lnn_pairs)(T *const *p, uintptr_t apart, const int64_t *pitch, T four[N][4])
+{
+    for (int l = 0; l < N; l++)
+        for (int i = 0; i < 2; i++) memcpy(four[l] + 2 * i, (const char *)((uintptr_t)(p[l] + i * pitch[l]) + apart), 2 * sizeof(T));
+}
+
+/* The tail of such groups. */
+LNN_CALLED void LNN_NAME(lnn_end_pairs)(const lnn_tail *tail, T *const *p, const int64_t *pitch, T four[N][4])
+{
+    T other[N][4] = {{0}}, gates[N][4] = {{0}};
+    V x[4], by[4];
+    if (tail->adds) LNN_NAME(lnn_pairs)(p, tail->other, pitch, other);
+    if (tail->act == LNN_GATE) LNN_NAME(lnn_pairs)(p, tail->gate, pitch, gates);
+    UNROLL for (int j = 0; j < 4; j++) {
+        x[j] = *(const VU *)(&four[0][0] + j * N);
+        if (tail->adds) x[j] += *(const VU *)(&other[0][0] + j * N);
+        by[j] = *(const VU *)(&gates[0][0] + j * N);
+    }
+    LNN_NAME(lnn_act)(tail, x, by);
+    UNROLL for (int j = 0; j < 4; j++) *(VU *)(&four[0][0] + j * N) = x[j];
+}
+
+/* y = A^T t A + bias with t[xi] at in + xi*step, and then the tail (tail.h); m rows of m cells to every tile's place, rows `pitch`
+ * apart. LANES values at `zero` stay zero unless some sum is infinite or NaN. */
+LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
+                                        const int64_t *pitch, const lnn_tail *tail, T *zero)
+{
+    const int a = m + 2;
+    V half[4][6], t[6], y[4], out[4][4];
+    T *place[N];
+    V none = *(const VU *)zero;
+    const int partners = tail && (tail->adds || tail->act == LNN_GATE), lines = m == 4 && LNN_NAME(lnn_side_by_side)(p);
+    for (int j = 0; j < a; j++) {
+        UNROLL for (int i = 0; i < a; i++, in += step) t[i] = *(const VU *)in;
+        LNN_NAME(lnn_output_1d)(m, t, y);
+        UNROLL for (int i = 0; i < m; i++) half[i][j] = y[i];
+    }
+    UNROLL for (int i = 0; i < m; i++) {
+        LNN_NAME(lnn_output_1d)(m, half[i], y);
+        UNROLL for (int j = 0; j < m; j++) {
+            out[i][j] = y[j] + bias;
+            none += out[i][j] * 0;
+        }
+        if (lines) LNN_NAME(lnn_put_lines)(tail, partners, p, pitch, i, out[i]);
+        else if (m == 4) {
+            for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
+            if (partners) LNN_NAME(lnn_scatter_ended)(tail, place, out[i]);
+            else {
+                if (tail) LNN_NAME(lnn_act)(tail, out[i], out[i]);
+                LNN_NAME(lnn_scatter)(place, 0, out[i]);
+            }
+        }
+    }
+    if (m == 2) {       /* both rows of a tile as one group of four */
+        T four[N][4];
+        const V rows[4] = {out[0][0], out[0][1], out[1][0], out[1][1]};
+        for (int l = 0; l < N; l++) place[l] = four[l];
+        LNN_NAME(lnn_scatter)(place, 0, rows);
+        if (tail) LNN_NAME(lnn_end_pairs)(tail, p, pitch, four);
+        for (int l = 0; l < N; l++) {
+            memcpy(p[l], four[l], 2 * sizeof(T));
+            memcpy(p[l] + pitch[l], four[l] + 2, 2 * sizeof(T));
+        }
+    }
+    *(VU *)zero = none;
+}
