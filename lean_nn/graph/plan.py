@@ -32,7 +32,7 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 OVER: dict[str, tuple[tuple[int, ...], int]] = {
     "normalize": ((0,), 0),
     "normalize_layer": ((0, 3), 0),
-    "normalize_transpose": ((0,), 0),
+    "normalize_transpose": ((0, 3), 0),
     "normalize_transpose_layer": ((0, 7), 0),
     "normalize_transpose_kept": ((0, 7), 3),
 }

@@ -127,6 +127,27 @@ def test_cotangents_are_written_over_what_dies():
     assert len(over) == 3 and over[1] == [(0, 0)] and over[2] == [(7, 0)]
 
 
+@pytest.mark.parametrize(
+    "shape, axes, factor",
+    [((3, 4, 5, 7), (0, 2, 3), (1, 4, 1, 1)), ((70, 9), (0,), (1, 9)), ((5, 4, 6), (1, 2), (1, 4, 6))],
+    ids=("rows", "columns", "a factor per feature"),
+)
+def test_a_cotangent_may_be_written_over_the_input(shape, axes, factor):
+    """dx lies over x, where what it is made of besides is wanted still."""
+    t, x, w = array(*shape), array(*shape), array(*factor)
+    one = np.ones([1 if i in axes else n for i, n in enumerate(shape)], np.float32)
+
+    def f(t, x, w):
+        t, x, none = F.exp(t), F.exp(x), ln.tensor(np.zeros_like(one))
+        dx, dw, db = normalize_transpose(t, none, none, x, w, none, ln.tensor(one), axes=axes)
+        return t, F.tanh(dx), dw, db
+
+    program = ln.compile(f, t, x, w, passes=())
+    node = next(n for n in program.plan.steps if n.prim is normalize_transpose)
+    assert program.plan.places[node.inputs[3]] == program.plan.places[node.outputs[0]]
+    assert [a.tobytes() for a in program(t, x, w)] == [a.numpy().tobytes() for a in f(*map(ln.tensor, (t, x, w)))]
+
+
 def test_an_argument_that_is_read_twice_is_not_overwritten():
     """x as its own cotangent: the sums read x after the gate has been applied to it."""
     x = array(2, 4, 6, 6)
