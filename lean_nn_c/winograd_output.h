@@ -61,7 +61,7 @@ LNN_INLINE T *LNN_NAME(lnn_line)(T *const *p, const int64_t *pitch, ptrdiff_t li
 }
 
 /* The same with a tail that reads other arrays. */
-LNN_CALLED void LNN_NAME(lnn_end_lines)(const lnn_tail *tail, T *const *p, const int64_t *pitch, ptrdiff_t line, const V q[4])
+LNN_INLINE void LNN_NAME(lnn_end_lines)(const lnn_tail *tail, T *const *p, const int64_t *pitch, ptrdiff_t line, const V q[4])
 {
     V x[4], gate[4];
     UNROLL for (int j = 0; j < 4; j++) {
