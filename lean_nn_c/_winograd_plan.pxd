@@ -102,7 +102,7 @@ cdef struct Tiles:              # of one unit
     int count, vectors, runs
     Run run[MAX_WIDTH]
     int64_t cell[MAX_WIDTH]     # a tile's place in the row of patches
-    int64_t lead                # outputs of a tile, as lines of four, before the first that is wanted
+    int64_t lead_y, lead_x      # lines and columns of a tile before the first that is wanted
     int64_t dest[MAX_WIDTH]     # of that, in the output (of row 0)
     int64_t left_z[MAX_WIDTH]   # cells from there to the edge
     int64_t left_y[MAX_WIDTH]
@@ -424,7 +424,7 @@ cdef inline void place_tiles(const Plan* p, int64_t unit, Tiles* s) noexcept nog
     cdef int64_t last = zone.x.start + (zone.x.tiles - 1) * p.x.m
     cdef Spot at
     count_tiles(p, unit, s)
-    s.lead = 4 * zone.y.lead + zone.x.lead
+    s.lead_y, s.lead_x = zone.y.lead, zone.x.lead
     for i in range(p.width):
         s.dest[i] = s.left_z[i] = s.left_y[i] = s.left_x[i] = 0
         if i >= s.count:

@@ -274,15 +274,20 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
             u, v, t = u + u_next, v + v_next, t + t_next
 
 
+cdef struct Stretch:            # results that are neighbours along a line of the output
+    int64_t lane                # of their first tile
+    int64_t dest                # of its first cell, from Places.offset
+    int64_t lines, columns
+
+
 cdef struct Places:             # of the tiles in one vector, for the rows of one phase
     int64_t phase
     int64_t offset              # first cell of the phase's row 0, in the output of one sample and group
-    int64_t dest[MAX_WIDTH]     # of a tile, from there
+    int64_t dest[MAX_WIDTH]     # of a tile, from there, or in the vector's own lines
     int64_t pitch[MAX_WIDTH]
-    int64_t lines[MAX_WIDTH]
-    int64_t columns[MAX_WIDTH]
-    bint detour[MAX_WIDTH]
-    bint detours                # whether there are any
+    bint detour                 # all take it by way of lines of the vector's own, from which
+    int stretches               # these are copied
+    Stretch stretch[MAX_WIDTH]
 
 
 cdef inline bint has_partners(const Plan* p) noexcept nogil:
@@ -290,58 +295,81 @@ cdef inline bint has_partners(const Plan* p) noexcept nogil:
     return p.tail != NULL and tail_arrays(p.tail) > 0
 
 
+cdef inline int64_t own_cell(const Plan* p, int per_vector, int64_t lane, int64_t line) noexcept nogil:
+    """Where a line of a tile is in the vector's own lines: tiles side by side, but thirteen cells of a single axis each apart."""
+    return 16 * lane + 3 * line if p.line else p.m * (per_vector * line + lane)
+
+
 cdef inline void place_phase(const Plan* p, const Tiles* s, int64_t phase, int k, int per_vector,
                              Places* at) noexcept nogil:
-    """Where lanes k.. write; tiles that hang over the edge, or whose cells are not neighbours, take a detour."""
+    """Where lanes k.. write. If tiles hang over the edge, or their cells are not neighbours, all take a detour."""
     cdef int64_t phase_x = phase % p.x.phases, phase_y = phase // p.x.phases % p.y.phases
-    cdef int64_t phase_z = phase // (p.x.phases * p.y.phases)
+    cdef int64_t phase_z = phase // (p.x.phases * p.y.phases), lines, columns
     cdef int lane
-    at.phase, at.detours = phase, False
+    cdef Stretch* last = NULL
+    at.phase, at.detour, at.stretches = phase, p.x.out_step != 1, 0
     at.offset = phase_x + (phase_z * p.y.out_size + phase_y) * p.x.out_size
     for lane in range(per_vector):
-        at.lines[lane] = (cells_left(&p.y, s.left_y[k + lane], phase_y)
-                          if cells_left(&p.z, s.left_z[k + lane], phase_z) else 0)
-        at.columns[lane] = cells_left(&p.x, s.left_x[k + lane], phase_x)
-        at.dest[lane] = s.dest[k + lane]
-        at.pitch[lane] = 3 if p.line else p.y.out_step * p.x.out_size
-        at.detour[lane] = at.lines[lane] != p.y.m or at.columns[lane] != p.x.m or p.x.out_step != 1
-        at.detours |= at.detour[lane]
-    for lane in range(per_vector):
-        at.detour[lane] |= at.detours and has_partners(p)       # then the tail is for all of them
-        if at.detour[lane]:
-            at.pitch[lane] = 3 if p.line else 4
+        lines = (cells_left(&p.y, s.left_y[k + lane], phase_y) if cells_left(&p.z, s.left_z[k + lane], phase_z) else 0)
+        columns = cells_left(&p.x, s.left_x[k + lane], phase_x)
+        at.detour |= lines != p.y.m or columns != p.x.m
+        at.dest[lane], at.pitch[lane] = s.dest[k + lane], 3 if p.line else p.y.out_step * p.x.out_size
+        if lines == 0 or columns == 0:
+            last = NULL
+        elif (last != NULL and not p.line and last.columns == p.m * (lane - last.lane) and last.lines == lines
+                and s.dest[k + lane] == last.dest + last.columns * p.x.out_step):
+            last.columns += columns
+        else:
+            last = &at.stretch[at.stretches]
+            last.lane, last.dest, last.lines, last.columns = lane, s.dest[k + lane], lines, columns
+            at.stretches += 1
+    for lane in range(per_vector if at.detour else 0):
+        at.dest[lane], at.pitch[lane] = own_cell(p, per_vector, lane, 0), own_cell(p, per_vector, 0, 1)
 
 
-cdef inline void end_apart(const Plan* p, const Places* at, int per_vector, int64_t lead, const real* place,
-                           real* whole) noexcept nogil:
+cdef inline void end_apart(const Plan* p, const Tiles* s, const Places* at, int per_vector, const real* place,
+                           real* own) noexcept nogil:
     """A tail with partners, of results that take a detour: what it reads takes the same way."""
     cdef real more[2][8 * MAX_WIDTH]    # what is added, and the gates
-    cdef int64_t i, line = p.y.out_step * p.x.out_size
     cdef size_t apart
-    cdef int k, lane
+    cdef int k
     cdef lnn_tail tail = p.tail[0]
     memset(&more[0][0], 0, sizeof(more))
     for k in range(0 if tail.adds else 1, 2 if tail.act == LNN_GATE else 1):
         apart = tail.gate if k else tail.other
-        for lane in range(per_vector):
-            for i in range(at.lines[lane]):
-                copy_row(<const real*>(<size_t>(place + at.dest[lane] + i * line) + apart), p.x.out_step, at.columns[lane],
-                         &more[k][16 * lane + 4 * i + lead], 1)
-    tail.other, tail.gate = <size_t>&more[0][0] - <size_t>whole, <size_t>&more[1][0] - <size_t>whole
-    end(&tail, whole, 16 * per_vector)
+        copy_stretches(p, s, at, per_vector, <real*>(<size_t>place + apart), &more[k][0], True)
+    tail.other, tail.gate = <size_t>&more[0][0] - <size_t>own, <size_t>&more[1][0] - <size_t>own
+    end(&tail, own, 16 * per_vector)
+
+
+cdef inline void copy_stretches(const Plan* p, const Tiles* s, const Places* at, int per_vector, real* place, real* own,
+                                bint back) noexcept nogil:
+    """From the vector's own lines to the output, or (`back`) from an array like it."""
+    cdef int64_t i, first
+    cdef int k
+    cdef real* there
+    for k in range(at.stretches):
+        for i in range(at.stretch[k].lines):
+            first = own_cell(p, per_vector, at.stretch[k].lane, s.lead_y + i) + s.lead_x
+            there = place + at.stretch[k].dest + i * p.y.out_step * p.x.out_size
+            if back:
+                copy_row(<const real*>there, p.x.out_step, at.stretch[k].columns, own + first, 1)
+            else:
+                copy_row(<const real*>(own + first), 1, at.stretch[k].columns, there, p.x.out_step)
 
 
 cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,
                         real* y) noexcept nogil:
     """The outputs of rows first..stop of one unit. Returns whether some sum is not finite."""
-    cdef real whole[8 * MAX_WIDTH]      # sixteen cells for every lane of a vector
+    cdef real own[8 * MAX_WIDTH]        # sixteen cells for every lane of a vector
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
     cdef Tiles s
     cdef Places at
     cdef real* place
-    cdef int64_t row, i, line = p.y.out_step * p.x.out_size
+    cdef int64_t row
     cdef int vector, lane, per_vector = lanes(t)
+    cdef bint apart
     place_tiles(p, unit, &s)
     memset(&zero[0], 0, sizeof(zero))
     for vector in range(s.vectors):
@@ -349,18 +377,17 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
         for row in range(first, stop):
             if at.phase < 0 or row >= (at.phase + 1) * p.true_rows:
                 place_phase(p, &s, row // p.true_rows, vector * per_vector, per_vector, &at)
+            apart = at.detour and has_partners(p)
             place = y + at.offset + (row - at.phase * p.true_rows) * p.out_cells
             for lane in range(per_vector):
-                to[lane] = &whole[16 * lane] if at.detour[lane] else place + at.dest[lane]
+                to[lane] = (&own[0] if at.detour else place) + at.dest[lane]
             output(p.m, t + (row - first) * p.width + vector * per_vector, t_step(p),
                    b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0],
-                   NULL if at.detours and has_partners(p) else p.tail, &zero[0])
-            if at.detours and has_partners(p):
-                end_apart(p, &at, per_vector, s.lead, <const real*>place, &whole[0])
-            for lane in range(per_vector if at.detours else 0):
-                for i in range(at.lines[lane] if at.detour[lane] else 0):
-                    copy_row(<const real*>&whole[16 * lane + 4 * i + s.lead], 1, at.columns[lane],
-                             place + at.dest[lane] + i * line, p.x.out_step)
+                   NULL if apart else p.tail, &zero[0])
+            if apart:
+                end_apart(p, &s, &at, per_vector, <const real*>place, &own[0])
+            if at.detour:
+                copy_stretches(p, &s, &at, per_vector, place, &own[0], False)
     for lane in range(per_vector):
         if zero[lane] != 0:
             return True

@@ -159,7 +159,7 @@ cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* 
                 at[lane] = y_bar + row * p.out_cells + s.dest[tile]
                 if not inside:
                     own[0], own[1], own[2] = number[lane], number[per_vector + lane], number[2 * per_vector + lane]
-                    bring_tile(p, at[lane], lines, columns, s.lead, &own[0] if headed else <real*>NULL, &whole[16 * lane])
+                    bring_tile(p, at[lane], lines, columns, 4 * s.lead_y + s.lead_x, &own[0] if headed else <real*>NULL, &whole[16 * lane])
                     at[lane] = &whole[16 * lane]
             cotangent(p.m, &at[0], p.y.out_step * p.x.out_size if inside else 4,
                       <const real*>&number[0] if headed and inside else <const real*>NULL, q + tile * p.width + i * per_vector, step)
