@@ -77,6 +77,8 @@ FURTHER = [replace(shape, listed=False) for shape in (
     Shape("avg", (64, 64, 32, 32), 2),
     Shape("avg", (2, 32, 33, 47), 3, 2),
     Shape("max", (8, 32, 1000), 2),
+    Shape("max", (8, 32, 1000), 3, 3, 1),
+    Shape("max", (1, 64, 16000), 4),
     Shape("avg", (1, 8, 24, 24, 24), 3, 2, 1),
     Shape("avg", (1, 96, 35, 35), 3, 1, 1, dtype="float64"),
     Shape("adaptive_avg", (1, 256, 13, 13), 6),

@@ -58,8 +58,9 @@ cdef inline void pack_strip(const Columns* c, const Taps* t, const Block* k, con
 
 cdef inline void packed(const Columns* c, const Taps* t, bint transposed, const real* a, int64_t lda, const real* planes,
                         int64_t p_sample, const real* bias, real* out, int64_t out_sample, int64_t ldo, int64_t m0, int64_t m1,
-                        int64_t first, int64_t stop, real* scratch) noexcept nogil:
-    """Rows m0..m1 of strips first..stop of one group; strips are numbered through all samples."""
+                        int64_t first, int64_t stop, bint held, real* scratch) noexcept nogil:
+    """Rows m0..m1 of strips first..stop of one group; strips are numbered through all samples. `held`: the scratch was used
+    for these rows before, so that it has their panels, if there is one block of terms."""
     cdef int64_t rows = m1 - m0
     cdef real* strip = scratch + panels_size(rows, BLOCK)
     cdef real* sums = strip + BLOCK * c.width
@@ -77,7 +78,8 @@ cdef inline void packed(const Columns* c, const Taps* t, bint transposed, const 
     memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
     for block in range(t.blocks):
         k = block_at(t, block)
-        pack_weight(t, &k, a + m0 * lda, lda, transposed, rows, scratch)
+        if not held or t.blocks > 1:
+            pack_weight(t, &k, a + m0 * lda, lda, transposed, rows, scratch)
         if t.patches:
             rows_of_terms(t.b + k.first, k.terms, &r)
         index = first

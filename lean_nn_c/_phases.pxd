@@ -15,6 +15,7 @@ from libc.string cimport memcpy, memset
 from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, bring, cells_of, cut
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._planes cimport Planes, reach
+from lean_nn_c._queue cimport Queue, draw, holds
 from lean_nn_c._simd cimport LNN_ROWS, gather, lanes, zip_rows
 from lean_nn_c._taps cimport ABREAST, BLOCK, Block, Taps, block_at
 from lean_nn_c._types cimport real
@@ -274,8 +275,8 @@ cdef inline void spread_phases(const Geometry* g, const Phases* f, const Columns
 
 cdef inline void phased(const Geometry* g, const Phases* f, const Columns* c, const Taps* t, const real* w, const real* planes,
                         int64_t p_sample, const real* bias, real* out, int64_t c0, int64_t c1, int64_t first, int64_t stop,
-                        real* scratch) noexcept nogil:
-    """conv_input for channels c0..c1 of a group, strips first..stop, all residues of the stride."""
+                        bint held, real* scratch) noexcept nogil:
+    """conv_input for channels c0..c1 of a group, strips first..stop, all residues of the stride; `held` as in _packed.pxd."""
     cdef int64_t m = (c1 - c0) * f.residues // f.sets, cells = cells_of(c), strips = (cells + c.width - 1) // c.width
     cdef int64_t block, index, column, columns, vectors, v, set, lds = c.width * (stop - first if t.blocks > 1 else 1)
     cdef real* strip = scratch + phase_panels(g, f, t, c1 - c0)
@@ -291,7 +292,8 @@ cdef inline void phased(const Geometry* g, const Phases* f, const Columns* c, co
     memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
     for block in range(t.blocks):
         k = block_at(t, block)
-        pack_phases(g, f, t, &k, w + c0 * g.taps, c1 - c0, scratch)
+        if not held or t.blocks > 1:
+            pack_phases(g, f, t, &k, w + c0 * g.taps, c1 - c0, scratch)
         k.terms //= f.places
         for index in range(first, stop):
             column = index % strips * c.width
@@ -317,13 +319,13 @@ cdef inline void phased(const Geometry* g, const Phases* f, const Columns* c, co
 
 
 cdef inline void phase_unit(const Geometry* g, const Phases* f, const Columns* c, const Taps* t, const real* w, const real* planes,
-                            int64_t p_group, int64_t samples, const real* bias, real* out, int64_t index, Split s,
-                            real* scratch) noexcept nogil:
+                            int64_t p_group, int64_t samples, const real* bias, real* out, Queue* queue, int thread,
+                            Split s, real* scratch) noexcept nogil:
     """One of the parts that threads take: some strips and channels of a group."""
-    cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m)
+    cdef int64_t index = draw(queue, thread), part_t = index % s.t, part_m = index // s.t % s.m, group = index // (s.t * s.m)
     cdef int64_t strips = (cells_of(c) + c.width - 1) // c.width * samples, c0 = g.cg * part_m // s.m
     if bias != NULL:
         bias += (group * g.cg + c0) * f.residues // f.sets
     phased(g, f, c, t, w + group * g.og * g.cg * g.taps, planes + group * p_group, g.groups * p_group, bias,
            out + group * g.cg * g.cells, c0, g.cg * (part_m + 1) // s.m, strips * part_t // s.t,
-           strips * (part_t + 1) // s.t, scratch)
+           strips * (part_t + 1) // s.t, holds(queue, thread, index // s.t), scratch)

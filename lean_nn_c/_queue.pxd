@@ -10,14 +10,15 @@ parts (or until `draw` finds none):
     for i in prange(parts, schedule="dynamic", num_threads=threads):
         compute(draw(&q, omp_get_thread_num()))
 
-Who computes a part never decides what it is.
+Who computes a part never decides what it is. What a thread has made in its scratch for one part may serve the next one:
+`holds` tells.
 """
 
 from libc.stdint cimport int64_t
 
 cdef extern from *:
     """
-    typedef struct { int64_t next, stop; char apart[112]; } lnn_line;   /* no two in one cache line, nor its neighbour */
+    typedef struct { int64_t next, stop, held; char apart[104]; } lnn_line;   /* no two in one cache line, nor its neighbour */
     typedef struct { int64_t count; lnn_line line[64]; } lnn_queue;
 
     static __attribute__((noinline, unused)) void lnn_open_queue(lnn_queue *q, int64_t parts, int threads)
@@ -26,6 +27,7 @@ cdef extern from *:
         for (int64_t i = 0; i < q->count; i++) {
             q->line[i].next = parts * i / q->count;
             q->line[i].stop = parts * (i + 1) / q->count;
+            q->line[i].held = -1;
         }
     }
 
@@ -38,9 +40,19 @@ cdef extern from *:
         }
         return -1;
     }
+
+    static __attribute__((noinline, unused)) int lnn_holds(lnn_queue *q, int thread, int64_t what)
+    {
+        if (thread >= q->count) return 0;
+        const int64_t before = q->line[thread].held;
+        q->line[thread].held = what;
+        return before == what;
+    }
     """
     ctypedef struct Queue "lnn_queue":
         pass
     void open_queue "lnn_open_queue"(Queue* q, int64_t parts, int threads) noexcept nogil
     # The next part for a thread; -1 when all have been drawn.
     int64_t draw "lnn_draw"(Queue* q, int thread) noexcept nogil
+    # Whether a thread made `what` last; from now on it did.
+    bint holds "lnn_holds"(Queue* q, int thread, int64_t what) noexcept nogil

@@ -369,9 +369,9 @@ cdef inline int64_t loose_cells(const Strips* s) noexcept nogil:
 
 
 cdef void strip_weights(const Strips* s, const Geometry* g, const real* x, const real* y_bar, real* w_bar,
-                        char* memory, int64_t first, int64_t stop) noexcept nogil:
-    """w_bar of the input channels first..stop: strips, then samples, in order."""
-    cdef int64_t one = loose_cells(s), loose = one * g.og
+                        char* memory, int64_t first, int64_t stop, int64_t o0, int64_t o1) noexcept nogil:
+    """w_bar of the input channels first..stop and their groups' outputs o0..o1: strips, then samples, in order."""
+    cdef int64_t one = loose_cells(s), loose = one * g.og, outs = o1 - o0
     cdef int64_t strip, n, c, i, o, width, rows, taps = g.taps * s.lanes
     cdef const real* y
     cdef real* sums
@@ -383,39 +383,41 @@ cdef void strip_weights(const Strips* s, const Geometry* g, const real* x, const
         for n in range(g.n):
             sums = <real*>d.rest + loose
             if strip == 0 and n == 0:
-                memset(sums, 0, (stop - first) * g.og * taps * sizeof(real))
+                memset(sums, 0, (stop - first) * outs * taps * sizeof(real))
             for c in range(first, stop):
                 fill_strip(&d.plan.copies, x + (n * g.c + c) * g.cells, <real*>d.strip)
                 if c == first or c % g.cg == 0:                 # y_bar: once for all channels of the group
-                    y = y_bar + (n * g.o + c // g.cg * g.og) * g.outs + d.plan.begin
-                    for i in range(g.og if width % s.lanes else 0):
+                    y = y_bar + (n * g.o + c // g.cg * g.og + o0) * g.outs + d.plan.begin
+                    for i in range(outs if width % s.lanes else 0):
                         loosen(<real*>d.rest + i * one, y + i * g.outs, width, rows)
                     if width % s.lanes:
                         y = <const real*>d.rest
-                gauge(d.plan.sweeps, <const real*>d.strip, y, one if width % s.lanes else g.outs, g.og, sums)
-                sums += g.og * taps
+                gauge(d.plan.sweeps, <const real*>d.strip, y, one if width % s.lanes else g.outs, outs, sums)
+                sums += outs * taps
     sums = <real*>d.rest + loose
     for c in range(first, stop):
-        for i in range(g.og):
-            o = c // g.cg * g.og + i
+        for o in range(c // g.cg * g.og + o0, c // g.cg * g.og + o1):
             settle(<const real*>sums, g.taps, w_bar + (o * g.cg + c % g.cg) * g.taps)
             sums += taps
 
 
 cdef void channel_block(const Strips* s, const Geometry* g, const real* x, const real* y_bar, real* w_bar, char* memory,
-                        int64_t blocks, int64_t index) noexcept nogil:
-    cdef int64_t units = g.c // s.deep, first = units * index // blocks, stop = units * (index + 1) // blocks
+                        int64_t blocks, int64_t parts, int64_t index) noexcept nogil:
+    """Some input channels, and a part of their outputs, in threes."""
+    cdef int64_t units = g.c // s.deep, block = index // parts, part = index % parts, threes = (g.og + 2) // 3
+    cdef int64_t first = units * block // blocks, stop = units * (block + 1) // blocks
     cdef Desk d
     if real is float and s.deep > 1:
         d = desk_at(s, g, memory, 0, 0)
         deep_weights(s, g, d.plan, <float*>d.strip, <float*>d.rest, x, y_bar, w_bar, first, stop)
     else:
-        strip_weights(s, g, x, y_bar, w_bar, memory, first, stop)
+        strip_weights(s, g, x, y_bar, w_bar, memory, first, stop, threes * part // parts * 3,
+                      min(threes * (part + 1) // parts * 3, g.og))
 
 
 cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
     cdef Strips s
-    cdef int64_t i, blocks, size, rest, sums
+    cdef int64_t i, blocks, parts = 1, size, rest, sums
     cdef int threads = strip_threads(g)
     cdef char* desks
     cdef Queue queue
@@ -423,6 +425,8 @@ cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar,
         return UNSUITED
     sums = 0 if s.deep > 1 else g.og * g.taps * LNN_BYTES
     blocks = min(g.c // s.deep, max(<int64_t>(4 * threads if threads > 1 else 1), g.c * sums // SUMS + 1))
+    if threads > 1 and s.deep == 1:         # few channels: the outputs, six or more, are shared out as well
+        parts = max(min((2 * threads + blocks - 1) // blocks, g.og // 6), <int64_t>1)
     sums *= (g.c + blocks - 1) // blocks
     rest = deep_bytes(g) if s.deep > 1 else loose_cells(&s) * g.og * <int64_t>sizeof(real)
     if sums > LARGEST or rest > LARGEST:
@@ -430,9 +434,9 @@ cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar,
     desks = open_desks(&s, rest + sums, threads, &size)
     if desks == NULL:
         return NO_MEMORY
-    open_queue(&queue, blocks, threads)
-    for i in prange(blocks, schedule="dynamic", num_threads=threads):
-        channel_block(&s, g, x, y_bar, w_bar, desks + omp_get_thread_num() * size, blocks,
+    open_queue(&queue, blocks * parts, threads)
+    for i in prange(blocks * parts, schedule="dynamic", num_threads=threads):
+        channel_block(&s, g, x, y_bar, w_bar, desks + omp_get_thread_num() * size, blocks, parts,
                       draw(&queue, omp_get_thread_num()))
     give_scratch(desks)
     return DONE if all_finite(<const real*>w_bar, g.o * g.cg * g.taps) else SPOILT

@@ -360,8 +360,9 @@ cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows
                       int threads) noexcept nogil:
     """Parts of m rows and of `tiles` tiles, for each of `items`: few, but enough to keep all threads busy to the end.
 
-    Cut finely where that costs little (eight tiles, a quarter of the rows, or more), so that a thread that was
-    held up does not hold up the others; more finely only until there are two parts per thread.
+    Tiles are cut finely where that costs little (eight or more), so that a thread that was held up does not hold up the
+    others. Rows, for each part of which the tiles are packed again, are cut (to a quarter or more), and tiles more finely, only
+    until there are two parts per thread.
     """
     cdef Split s
     cdef int stage
@@ -377,7 +378,7 @@ cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows
         while items * s.m * s.t < enough and tiles >= 2 * few * s.t:
             s.t *= 2
         few = max(rows // 4, least_rows) if stage == 0 else least_rows
-        while items * s.m * s.t < enough and m >= 2 * few * s.m:
+        while items * s.m * s.t < 2 * threads and m >= 2 * few * s.m:
             s.m *= 2
     return s
 

@@ -4,8 +4,6 @@
  * window too irregular: all that is paid for it is turning the planes on the way in and out. */
 
 /* Squares of 16 bytes each way: one instruction per shuffle on every machine. */
-#define SIDE (16 / (int)sizeof(real))
-
 LNN_INLINE void T(lnn_turn_square)(const real *from, int64_t from_pitch, real *to, int64_t to_pitch) {
 #if LNN_HAS_SHUFFLE
     T(lnn_q) a[SIDE], b[SIDE];
@@ -171,4 +169,3 @@ static void T(lnn_lanes_beside)(const lnn_lanes *s, const void *places, int64_t 
         }
 }
 
-#undef SIDE

@@ -57,48 +57,44 @@ LNN_INLINE T(lnn_v) T(lnn_mark)(const real *p, int64_t apart, int64_t here, cons
     return want == LNN_TANGENTS ? T(lnn_take)(p + apart, stride) : T(lnn_spot)(here);
 }
 
-/* The first maxima of `wide` tiles' windows and what goes beside them; `from` is the first lane's first tap in the row at
- * offset 0. Whether a NaN was met, which is only noticed here. */
+/* The first maxima of a tile's windows and what goes beside them; `from` is the first lane's first tap in the row at offset 0.
+ * Whether a NaN was met, which is only noticed here. */
 LNN_INLINE int T(lnn_max_tile)(const real *from, const int64_t *rows, int64_t n_rows, const int64_t apart, const int64_t stride,
-                               const int64_t kernel, const int64_t step, const int want, const int wide,
-                               T(lnn_v) *best, T(lnn_i) *at) {
+                               const int64_t kernel, const int64_t step, const int want, T(lnn_v) *best, T(lnn_i) *at) {
     T(lnn_i) odd = {0};
-    for (int w = 0; w < wide; w++) {
-        best[w] = ((T(lnn_v)){0}) - (real)INFINITY;
-        at[w] = (T(lnn_i))T(lnn_mark)(from + rows[0] + w * LANES * stride, apart, rows[0], stride, want);
-    }
-    for (int64_t r = 0; r < n_rows; r++)
-        for (int w = 0; w < wide; w++) {
-            const real *row = from + rows[r] + w * LANES * stride;
-            int64_t j = 0;
+    *best = ((T(lnn_v)){0}) - (real)INFINITY;
+    *at = (T(lnn_i))T(lnn_mark)(from + rows[0], apart, rows[0], stride, want);
+    for (int64_t r = 0; r < n_rows; r++) {
+        const real *row = from + rows[r];
+        int64_t j = 0;
 #if LNN_HAS_SHUFFLE
-            if (stride == 2 && step == 1)
-                for (; j + 2 <= kernel; j += 2) {
-                    const T(lnn_v) low = T(lnn_load)(row + j), high = T(lnn_load)(row + j + LANES);
-                    const T(lnn_v) u = T(LNN_EVENS)(low, high), v = T(LNN_ODDS)(low, high);
-                    T(lnn_v) first = T(lnn_spot)(rows[r] + j), second = T(lnn_spot)(rows[r] + j + 1);
-                    if (want == LNN_TANGENTS) {
-                        const T(lnn_v) one = T(lnn_load)(row + j + apart), two = T(lnn_load)(row + j + LANES + apart);
-                        first = T(LNN_EVENS)(one, two);
-                        second = T(LNN_ODDS)(one, two);
-                    }
-                    odd |= T(LNN_NAN)(u, v);
-                    T(lnn_meet)(u, first, want, best + w, at + w);
-                    T(lnn_meet)(v, second, want, best + w, at + w);
+        if (stride == 2 && step == 1)
+            for (; j + 2 <= kernel; j += 2) {
+                const T(lnn_v) low = T(lnn_load)(row + j), high = T(lnn_load)(row + j + LANES);
+                const T(lnn_v) u = T(LNN_EVENS)(low, high), v = T(LNN_ODDS)(low, high);
+                T(lnn_v) first = T(lnn_spot)(rows[r] + j), second = T(lnn_spot)(rows[r] + j + 1);
+                if (want == LNN_TANGENTS) {
+                    const T(lnn_v) one = T(lnn_load)(row + j + apart), two = T(lnn_load)(row + j + LANES + apart);
+                    first = T(LNN_EVENS)(one, two);
+                    second = T(LNN_ODDS)(one, two);
                 }
+                odd |= T(LNN_NAN)(u, v);
+                T(lnn_meet)(u, first, want, best, at);
+                T(lnn_meet)(v, second, want, best, at);
+            }
 #endif
 #pragma GCC unroll 4
-            for (; j < kernel && want != LNN_TANGENTS; j++) {
-                const T(lnn_v) v = T(lnn_take)(row + j * step, stride);
-                odd |= T(LNN_NAN)(v, v);
-                T(lnn_meet)(v, T(lnn_spot)(rows[r] + j * step), want, best + w, at + w);
-            }
-            for (; j < kernel; j++) {
-                const T(lnn_v) v = T(lnn_take)(row + j * step, stride);
-                odd |= T(LNN_NAN)(v, v);
-                T(lnn_meet)(v, T(lnn_mark)(row + j * step, apart, rows[r] + j * step, stride, want), want, best + w, at + w);
-            }
+        for (; j < kernel && want != LNN_TANGENTS; j++) {
+            const T(lnn_v) v = T(lnn_take)(row + j * step, stride);
+            odd |= T(LNN_NAN)(v, v);
+            T(lnn_meet)(v, T(lnn_spot)(rows[r] + j * step), want, best, at);
         }
+        for (; j < kernel; j++) {
+            const T(lnn_v) v = T(lnn_take)(row + j * step, stride);
+            odd |= T(LNN_NAN)(v, v);
+            T(lnn_meet)(v, T(lnn_mark)(row + j * step, apart, rows[r] + j * step, stride, want), want, best, at);
+        }
+    }
     return T(LNN_ANY)(odd);
 }
 
@@ -150,34 +146,22 @@ static __attribute__((noinline)) void T(lnn_max_edge)(const real *x, const lnn_b
 #undef LNN_MASKED
 }
 
-/* `wide` tiles from output p on, at y. */
-LNN_INLINE void T(lnn_max_put)(const real *x, const lnn_band *b, int64_t t, int64_t p, int64_t n, int64_t place,
-                               const int64_t n_rows, const int64_t stride, const int64_t kernel, const int64_t step,
-                               const int want, const int wide, real *restrict y, void *restrict beside) {
-    const int64_t from = b->axis->start + p * stride;
-    T(lnn_v) best[2];
-    T(lnn_i) at[2];
-    if (T(lnn_max_tile)(x + from, b->rows, n_rows, b->apart, stride, kernel, step, want, wide, best, at)) {
-        T(lnn_max_ones)(x, b, t, p, n, y + p, T(lnn_beside)(beside, p, want));
-        return;
-    }
-    for (int w = 0; w < wide; w++)
-        T(lnn_put_max)(best[w], at[w], from + place + w * LANES * stride, stride, want, y + p + w * LANES,
-                       T(lnn_beside)(beside, p + w * LANES, want));
-}
-
-/* The tiles that are no edges; two at a time where windows have a single row. */
-LNN_INLINE void T(lnn_max_tiles)(const real *x, const lnn_band *b, const lnn_tiles *c, const int64_t n_rows,
-                                 const int64_t stride, const int64_t kernel, const int64_t step, const int want,
-                                 real *restrict y, void *restrict beside) {
-    const int64_t last = c->last, low = b->p0 + c->low * c->n, high = b->p0 + c->high * c->n;
+/* The tiles that are no edges. */
+LNN_INLINE void T(lnn_max_tiles)(const real *x, const lnn_band *b, const lnn_tiles *c, const int64_t stride,
+                                 const int64_t kernel, const int64_t step, const int want, real *restrict y,
+                                 void *restrict beside) {
+    const int64_t last = c->last, low = b->p0 + c->low * c->n, high = b->p0 + c->high * c->n, start = b->axis->start;
+    const int64_t *rows = b->rows, n_rows = b->n_rows;
     for (int64_t t = 0, place = 0, left = b->wrap; t < c->run; t++) {
-        int64_t p = low;
-        if (__builtin_constant_p(n_rows))
-            for (; p + LANES <= last && p + LANES < high; p += 2 * LANES)
-                T(lnn_max_put)(x, b, t, p, 2 * LANES, place, n_rows, stride, kernel, step, want, 2, y, beside);
-        for (; p < high; p += LANES)
-            T(lnn_max_put)(x, b, t, p < last ? p : last, c->n, place, n_rows, stride, kernel, step, want, 1, y, beside);
+        for (int64_t at = low; at < high; at += LANES) {
+            const int64_t p = at < last ? at : last, from = start + p * stride;
+            void *mark = T(lnn_beside)(beside, p, want);
+            T(lnn_v) best;
+            T(lnn_i) won;
+            if (T(lnn_max_tile)(x + from, rows, n_rows, b->apart, stride, kernel, step, want, &best, &won))
+                T(lnn_max_ones)(x, b, t, p, c->n, y + p, mark);
+            else T(lnn_put_max)(best, won, from + place, stride, want, y + p, mark);
+        }
         x += b->advance;
         y += b->axis->outputs;
         beside = T(lnn_beside)(beside, b->axis->outputs, want);
@@ -207,29 +191,112 @@ static __attribute__((noinline)) void T(lnn_max_few)(const real *x, const lnn_ba
     }
 }
 
-/* y of a band, and what is wanted beside it; y and `beside` are those of its first row's output 0. Of a long row of windows
- * the few that have cells beyond its ends are left out of the band. */
-static void T(lnn_max_band)(const real *x, lnn_band *b, real *y, void *beside) {
-    const int64_t s = b->axis->stride, k = b->axis->kernel, d = b->axis->step, p0 = b->p0, p1 = b->p1;
-    const int64_t low = p0 > b->axis->inside_low ? p0 : b->axis->inside_low;
-    const int64_t high = p1 < b->axis->inside_high ? p1 : b->axis->inside_high;
-    if (b->n_rows == 1 && high - low >= LANES && high - low >= p1 - p0 - LNN_FEW) {
-        b->p0 = low;
-        b->p1 = high;
+#if LNN_HAS_SHUFFLE
+/* The maxima of `n` cells, at most SIDE, from each of LANES places on, `stride` apart; SIDE are read. Neighbours meet first and
+ * the earlier one stays, so that of zeros with two signs the first does. */
+LNN_INLINE T(lnn_v) T(lnn_max_pieces)(const real *x, const int64_t stride, const int64_t n, T(lnn_i) *odd) {
+    T(lnn_v) v[SIDE];
+    for (int w = 0; w < SIDE; w++) v[w] = T(lnn_pieces)(x + w * stride, SIDE * stride);
+    if (n < SIDE) {
+        T(lnn_i) inside;
+        for (int l = 0; l < LANES; l++) inside[l] = -(l % SIDE < n);
+        for (int w = 0; w < SIDE; w++) v[w] = T(LNN_PICK)(inside, v[w], ((T(lnn_v)){0}) - (real)INFINITY);
     }
+    for (int w = 0; w < SIDE; w += 2) *odd |= T(LNN_NAN)(v[w], v[w + 1]);
+    for (int left = SIDE; left > 1; left /= 2)
+        for (int w = 0; w < left; w += 2)
+            v[w / 2] = T(LNN_MORE)(T(LNN_ODDS)(v[w], v[w + 1]), T(LNN_EVENS)(v[w], v[w + 1]));
+    return v[0];
+}
+
+/* The maxima of the windows of one row that begin at x; NaNs are noticed in `odd`. */
+LNN_INLINE T(lnn_v) T(lnn_max_single)(const real *x, const int64_t stride, const int64_t kernel, T(lnn_i) *odd) {
+    T(lnn_v) best;
+    if (stride > 2) {
+        best = T(lnn_max_pieces)(x, stride, kernel, odd);
+#pragma GCC unroll 1
+        for (int64_t j = SIDE; j < kernel; j += SIDE)   /* the last piece ends with the window, and may overlap */
+            best = T(LNN_MORE)(T(lnn_max_pieces)(x + (j < kernel - SIDE ? j : kernel - SIDE), stride, SIDE, odd), best);
+        return best;
+    }
+    const T(lnn_v) low = T(lnn_load)(x), high = T(lnn_load)(x + (stride == 1 ? 1 : LANES));
+    const T(lnn_v) u = stride == 1 ? low : T(LNN_EVENS)(low, high), v = stride == 1 ? high : T(LNN_ODDS)(low, high);
+    *odd |= T(LNN_NAN)(u, v);
+    best = T(LNN_MORE)(v, u);
+#pragma GCC unroll 2
+    for (int64_t j = 2; j < kernel; j++) {
+        const T(lnn_v) next = T(lnn_take)(x + j, stride);
+        *odd |= T(LNN_NAN)(next, next);
+        best = T(LNN_MORE)(next, best);
+    }
+    return T(lnn_sorted)(best, stride);
+}
+
+/* A band of single rows with nothing wanted beside the maxima, as one axis has them. Here a tile is a few loads, so all that
+ * can be is found out before, NaNs are looked for two tiles at a time, and from a long row's second step on results are
+ * written where vectors of y lie. */
+LNN_INLINE void T(lnn_max_line)(const real *x, const lnn_band *b, const int64_t stride, const int64_t kernel,
+                                real *restrict y) {
+    const int64_t low = b->p0, last = b->p1 - LANES, start = b->rows[0] + b->axis->start, run = b->run;
+    const int64_t reach = (LANES - 1) * stride + (stride > 2 && kernel < SIDE ? SIDE : kernel);
+    const real *end = x + b->after;
+    for (int64_t t = 0; t < run; t++, x += b->advance, y += b->axis->outputs) {
+        const real *row = x + start;
+        int64_t p = low;
+        if (stride <= 2)
+            for (int64_t next; p + LANES < last; p = next) {
+                T(lnn_i) odd = {0};
+                const T(lnn_v) one = T(lnn_max_single)(row + p * stride, stride, kernel, &odd);
+                const T(lnn_v) two = T(lnn_max_single)(row + (p + LANES) * stride, stride, kernel, &odd);
+                if (T(LNN_ANY)(odd)) T(lnn_max_ones)(x, b, t, p, 2 * LANES, y + p, NULL);
+                else {
+                    T(lnn_store)(y + p, one);
+                    T(lnn_store)(y + p + LANES, two);
+                }
+                next = p + 2 * LANES;
+                if (p == low && last - low > LNN_LONG * LANES) next -= (int64_t)((uintptr_t)(y + p) / sizeof(real) % LANES);
+            }
+        for (; p < last + LANES; p += LANES) {
+            const int64_t at = p < last ? p : last;
+            T(lnn_i) odd = {0};
+            if (row + at * stride + reach > end) odd = ~odd;
+            else T(lnn_store)(y + at, T(lnn_max_single)(row + at * stride, stride, kernel, &odd));
+            if (T(LNN_ANY)(odd)) T(lnn_max_ones)(x, b, t, at, LANES, y + at, NULL);
+        }
+    }
+}
+#endif
+
+/* The rows of a band as lines, if they are. */
+LNN_INLINE int T(lnn_max_lines)(const real *x, const lnn_band *b, real *y) {
+#if LNN_HAS_SHUFFLE
+    const int64_t s = b->axis->stride, k = b->axis->kernel;
+    if (b->axis->step > 1 || b->n_rows > 1 || b->want) return 0;
+    if (s == 2 && k == 2) T(lnn_max_line)(x, b, 2, 2, y);
+    else if (s == 2 && k == 3) T(lnn_max_line)(x, b, 2, 3, y);
+    else if (s == 1 && k == 3) T(lnn_max_line)(x, b, 1, 3, y);
+    else if (s == 1 && k > 1) T(lnn_max_line)(x, b, 1, k, y);
+    else if (s > 2) T(lnn_max_line)(x, b, s, k, y);
+    else return 0;
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+static void T(lnn_max_rows)(const real *x, const lnn_band *b, real *y, void *beside) {
+    const int64_t s = b->axis->stride, k = b->axis->kernel, d = b->axis->step;
     const lnn_tiles c = lnn_cut(b, LANES);
-#define LNN_TILES(N, S, K, D, W) T(lnn_max_tiles)(x, b, &c, N, S, K, D, W, y, beside)
+#define LNN_TILES(S, K, D, W) T(lnn_max_tiles)(x, b, &c, S, K, D, W, y, beside)
 #define LNN_MAX(S, K, D) \
     do { \
-        if (b->want) LNN_TILES(b->n_rows, S, K, D, LNN_PLACES); \
-        else LNN_TILES(b->n_rows, S, K, D, LNN_NOTHING); \
+        if (b->want) LNN_TILES(S, K, D, LNN_PLACES); \
+        else LNN_TILES(S, K, D, LNN_NOTHING); \
     } while (0)
     if (b->want == LNN_TANGENTS) {
-        if (s == 2 && d == 1) LNN_TILES(b->n_rows, 2, k, 1, LNN_TANGENTS);
-        else LNN_TILES(b->n_rows, s, k, d, LNN_TANGENTS);
-    } else if (s == 2 && k == 2 && d == 1 && b->n_rows == 1 && !b->want) LNN_TILES(1, 2, 2, 1, LNN_NOTHING);
-    else if (s == 2 && k == 3 && d == 1 && b->n_rows == 1 && !b->want) LNN_TILES(1, 2, 3, 1, LNN_NOTHING);
-    else if (s == 2 && k == 2 && d == 1) LNN_MAX(2, 2, 1);
+        if (s == 2 && d == 1) LNN_TILES(2, k, 1, LNN_TANGENTS);
+        else LNN_TILES(s, k, d, LNN_TANGENTS);
+    } else if (s == 2 && k == 2 && d == 1) LNN_MAX(2, 2, 1);
     else if (s == 2 && k == 3 && d == 1) LNN_MAX(2, 3, 1);
     else if (s == 2 && d == 1) LNN_MAX(2, k, 1);
     else if (s == 1 && k == 3 && d == 1) LNN_MAX(1, 3, 1);
@@ -239,6 +306,20 @@ static void T(lnn_max_band)(const real *x, lnn_band *b, real *y, void *beside) {
 #undef LNN_MAX
 #undef LNN_TILES
     if (c.run < b->run || c.high - c.low < c.count) T(lnn_max_edges)(x, b, &c, y, beside);
+}
+
+/* y of a band, and what is wanted beside it; y and `beside` are those of its first row's output 0. Of a long row of windows
+ * the few that have cells beyond its ends are left out of the band. */
+static void T(lnn_max_band)(const real *x, lnn_band *b, real *y, void *beside) {
+    const int64_t p0 = b->p0, p1 = b->p1;
+    const int64_t low = p0 > b->axis->inside_low ? p0 : b->axis->inside_low;
+    const int64_t high = p1 < b->axis->inside_high ? p1 : b->axis->inside_high;
+    const int inside = b->n_rows == 1 && high - low >= LANES && high - low >= p1 - p0 - LNN_FEW;
+    if (inside) {
+        b->p0 = low;
+        b->p1 = high;
+    }
+    if (!inside || !T(lnn_max_lines)(x, b, y)) T(lnn_max_rows)(x, b, y, beside);
     T(lnn_max_few)(x, b, p0, b->p0, y, beside);
     T(lnn_max_few)(x, b, b->p1, p1, y, beside);
 }

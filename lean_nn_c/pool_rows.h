@@ -3,7 +3,9 @@
  * Used where the windows of the last axis are alike (distance `stride`, `kernel` cells `step` apart). A tile is one
  * register of neighbouring outputs; every tap of the window is one (strided) load, and the accumulators stay in
  * registers while all rows of the window's box pass. Two taps side by side at stride 2 are the even and the odd cells
- * of the same two registers. Lanes are independent outputs. A band is a run of output rows that differ in place only:
+ * of the same two registers. Three cells apart or more, and alone in their row, windows are loaded by pieces of 16 bytes,
+ * as many side by side as a register holds, and neighbours are folded until each has one lane left: their cells one by one
+ * would take four times as long. Lanes are independent outputs. A band is a run of output rows that differ in place only:
  * what is known of a row is then found out once for many, which short rows need.
  *
  * A tile is `inside` where all taps of its windows are real cells; the last one is moved back to end with the row. At
@@ -42,6 +44,7 @@
 #define LNN_SPAN 1024    /* cells a tile may span, taps included; wider windows go by lanes (pool_lanes.h) */
 #define LNN_MASKS 16     /* taps of a row's window in a masked tile; wider ones are computed output by output */
 #define LNN_FEW 4        /* windows of a row that are computed output by output, as they have cells beyond its ends */
+#define LNN_LONG 16      /* tiles of a row whose results are written where vectors lie, at least */
 #define LNN_ROWS 256     /* rows of a window's box; larger boxes go by lanes. ROWS of kernels.cu is the same */
 #define LNN_CELLS 1024   /* cells of an input row that the transposes handle at a time */
 #define LNN_STRIDE 64    /* distance of windows that the transposes take */
@@ -155,13 +158,15 @@ LNN_INLINE int lnn_any_f64(lnn_i_f64 m) {
 #define LNN_ANY_f64(m) lnn_any_f64(m)
 #endif
 
-/* Of 16 bytes each, what LOW and HIGH are. */
+/* Of 16 bytes each, what LOW and HIGH are; and two of them as one vector of 32. */
 typedef float lnn_q_f32 __attribute__((vector_size(16)));
 typedef double lnn_q_f64 __attribute__((vector_size(16)));
 #define LNN_NEAR_f32(a, b) LNN_SHUFFLE(a, b, 0, 4, 1, 5)
 #define LNN_FAR_f32(a, b) LNN_SHUFFLE(a, b, 2, 6, 3, 7)
 #define LNN_NEAR_f64(a, b) LNN_SHUFFLE(a, b, 0, 2)
 #define LNN_FAR_f64(a, b) LNN_SHUFFLE(a, b, 1, 3)
+#define LNN_WHOLE_f32(a, b) LNN_SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
+#define LNN_WHOLE_f64(a, b) LNN_SHUFFLE(a, b, 0, 1, 2, 3)
 
 typedef struct {
     char at[LNN_CAP * LNN_BYTES] __attribute__((aligned(64)));
@@ -219,6 +224,7 @@ static inline void lnn_find_phases(const lnn_axis *a, lnn_phases *h) {
 #define whole int32_t
 #define T(name) name##_f32
 #define LANES (LNN_BYTES / 4)
+#define SIDE (16 / 4)   /* numbers in 16 bytes */
 #include "pool_tile.h"
 #include "pool_max.h"
 #include "pool_sum.h"
@@ -228,11 +234,13 @@ static inline void lnn_find_phases(const lnn_axis *a, lnn_phases *h) {
 #undef whole
 #undef T
 #undef LANES
+#undef SIDE
 
 #define real double
 #define whole int64_t
 #define T(name) name##_f64
 #define LANES (LNN_BYTES / 8)
+#define SIDE (16 / 8)
 #include "pool_tile.h"
 #include "pool_max.h"
 #include "pool_sum.h"
@@ -242,6 +250,7 @@ static inline void lnn_find_phases(const lnn_axis *a, lnn_phases *h) {
 #undef whole
 #undef T
 #undef LANES
+#undef SIDE
 
 /* The lanes' kernels of one number type, so that what leads them is there once. */
 typedef struct {

@@ -1,4 +1,4 @@
-/* What the row kernels of one number type share; see pool_rows.h. `real`, `whole` (an int as wide), T(), LANES. */
+/* What the row kernels of one number type share; see pool_rows.h. `real`, `whole` (an int as wide), T(), LANES, SIDE. */
 
 LNN_INLINE T(lnn_v) T(lnn_load)(const real *p) {
     T(lnn_v) v;
@@ -16,6 +16,20 @@ LNN_INLINE T(lnn_v) T(lnn_take)(const real *p, const int64_t stride) {
 #endif
     T(lnn_v) v;
     for (int l = 0; l < LANES; l++) v[l] = p[l * stride];
+    return v;
+}
+
+/* Pieces of SIDE numbers, `apart` from each other, side by side. */
+LNN_INLINE T(lnn_v) T(lnn_pieces)(const real *p, int64_t apart) {
+    T(lnn_v) v;
+#if LNN_BYTES == 32 && LNN_HAS_SHUFFLE
+    T(lnn_q) a, b;
+    memcpy(&a, p, sizeof a);
+    memcpy(&b, p + apart, sizeof b);
+    v = T(LNN_WHOLE)(a, b);
+#else
+    for (int i = 0; i < LNN_BYTES / 16; i++) memcpy((char *)&v + 16 * i, p + i * apart, 16);
+#endif
     return v;
 }
 

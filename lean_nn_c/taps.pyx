@@ -41,7 +41,7 @@ from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_o
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport Phases, mixed, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
 from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
-from lean_nn_c._queue cimport Queue, draw, open_queue
+from lean_nn_c._queue cimport Queue, draw, holds, open_queue
 from lean_nn_c._simd cimport (
     LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, finish, lanes, lnn_vectors, piece, whole_lines,
 )
@@ -66,10 +66,10 @@ cdef enum:
 
 cdef void unit(const Columns* c, const Taps* t, bint transposed, int64_t groups, int64_t samples, int64_t m,
                const real* a, int64_t a_group, int64_t lda, const real* planes, int64_t p_group, const real* bias,
-               real* out, int64_t ldo, int64_t index, Split s, real* scratch) noexcept nogil:
-    """Part `index` of a class: some tiles of one sample and group, or some rows and strips of a group."""
-    cdef int64_t part_t = index % s.t, part_m = index // s.t % s.m, item = index // (s.t * s.m), strips
-    cdef int64_t group = item % groups
+               real* out, int64_t ldo, Queue* queue, int thread, Split s, real* scratch) noexcept nogil:
+    """One part of a class: some tiles of one sample and group, or some rows and strips of a group."""
+    cdef int64_t index = draw(queue, thread), part_t = index % s.t, part_m = index // s.t % s.m, item = index // (s.t * s.m)
+    cdef int64_t group = item % groups, strips
     a += group * a_group
     if bias != NULL:
         bias += group * m
@@ -80,7 +80,7 @@ cdef void unit(const Columns* c, const Taps* t, bint transposed, int64_t groups,
         strips = (cells_of(c) + c.width - 1) // c.width * samples
         packed(c, t, transposed, a, lda, planes + group * p_group, groups * p_group, bias, out + group * m * ldo,
                groups * m * ldo, ldo, m * part_m // s.m, m * (part_m + 1) // s.m, strips * part_t // s.t,
-               strips * (part_t + 1) // s.t, scratch)
+               strips * (part_t + 1) // s.t, holds(queue, thread, index // s.t), scratch)
 
 
 cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t samples, int64_t groups, int64_t m,
@@ -104,8 +104,8 @@ cdef int run_class(const Columns* c, const Taps* t, bint transposed, int64_t sam
         return NO_MEMORY
     open_queue(&queue, units, threads)
     for i in prange(units, schedule="dynamic", num_threads=threads):
-        unit(c, t, transposed, groups, samples, m, a, a_group, lda, planes, p_group, bias, out, ldo,
-             draw(&queue, omp_get_thread_num()), s, aligned(memory) + omp_get_thread_num() * size)
+        unit(c, t, transposed, groups, samples, m, a, a_group, lda, planes, p_group, bias, out, ldo, &queue,
+             omp_get_thread_num(), s, aligned(memory) + omp_get_thread_num() * size)
     give_scratch(memory)
     return DONE
 
@@ -167,7 +167,7 @@ cdef void own_planes(const Columns* c, const Taps* t, const Planes* p, bint tran
         in_place(c, t, <int>m, a, lda, <const real*>planes, bias, out, ldo, 0, c.tiles)
     for i in range(blocks if m >= FEW else 0):
         packed(c, t, transposed, a, lda, <const real*>planes, 0, bias, out, 0, ldo, m * i // blocks,
-               m * (i + 1) // blocks, 0, (cells_of(c) + c.width - 1) // c.width, planes + size)
+               m * (i + 1) // blocks, 0, (cells_of(c) + c.width - 1) // c.width, False, planes + size)
     finish(tail, out, m * ldo)
 
 
@@ -402,7 +402,7 @@ cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const 
         for i in prange(g.groups * s.m * s.t, schedule="dynamic", num_threads=threads):
             phase_unit(g, &f, &c, &t, w, y_bar + at * g.o * g.outs if p.direct else <const real*>planes,
                        g.og * p.channel, 1 if joined else samples, <const real*>starts, x_bar + at * g.c * g.cells,
-                       draw(&queue, omp_get_thread_num()), s, planes + room + omp_get_thread_num() * size)
+                       &queue, omp_get_thread_num(), s, planes + room + omp_get_thread_num() * size)
         end_planes(tail, x_bar + at * g.c * g.cells, samples * g.c, g.cells, threads)
         at += samples
     give_scratch(memory)

@@ -61,6 +61,21 @@ def test_the_first_nan_wins():
     assert np.isnan(y.item()) and idx.item() == 1
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5, 9, 17])
+def test_values_alone_have_the_bits_of_values_with_places(dtype, stride, kernel):
+    """Along one axis they take a shorter way: of zeros with two signs, and of NaNs, it must keep the first, too."""
+    rng = np.random.default_rng(kernel)
+    for size in (33, 100, 1001):
+        zeros = rng.choice(np.array([-1, -0.0, 0.0], dtype), (3, size))
+        holes = np.where(rng.random((3, size)) < 0.01, dtype(NAN), rng.standard_normal((3, size)).astype(dtype))
+        for x in (zeros, holes):
+            for padding in (0, kernel // 2):
+                y, _ = F.max_pool1d(x, kernel, stride, padding, return_indices=True)
+                assert F.max_pool1d(x, kernel, stride, padding).numpy().tobytes() == y.numpy().tobytes()
+
+
 def test_minus_infinity_everywhere_names_the_first_real_cell():
     y, idx = F.max_pool1d(np.array([[-INF, -INF]]), 3, stride=1, padding=1, return_indices=True)
     assert y.tolist() == [[-INF, -INF]] and idx.tolist() == [[0, 0]]
