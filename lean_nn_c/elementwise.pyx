@@ -13,8 +13,8 @@ from cython.parallel cimport prange
 
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
-    CHAIN, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp, ChainPlan, ChainView,
-    chain_ahead, chain_open, chain_run, chain_segment, lnn_binary, lnn_unary, lnn_where,
+    CHAIN, CHAIN_FETCH, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp, ChainPlan,
+    ChainView, chain_ahead, chain_open, chain_run, chain_segment, lnn_binary, lnn_unary, lnn_where,
 )
 from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
 from lean_nn_c._update cimport ADAGRAD, ADAM, MAX_NUMBERS, MOMENTUM, PLAIN, RMSPROP, UpdatePlan, lnn_update, number, numbers_of, update_block
@@ -375,20 +375,22 @@ cdef void total_task(const TotalPlan* p, char** arrays, Py_ssize_t task, char** 
     cdef char line[CHAIN_OUTPUTS][TOTAL_LINE * 8]
     cdef char lines[CHAIN_OUTPUTS][TOTAL_LINES * 8]
     cdef ChainView view
-    cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), n
+    cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), n, done = 0
+    cdef Py_ssize_t most = CHAIN_FETCH // c.item[CHAIN_INPUTS] if c.far else TOTAL_LINE
     cdef int k, found = 0
     chain_open(c, arrays, temps, first, &view)
-    for k in range(c.outputs):
-        view.at[CHAIN_OUT + k] = line[k]
     while first < stop:
-        n = min(stop - first, <Py_ssize_t>TOTAL_LINE)
+        n = min(stop - first, most)
+        for k in range(c.outputs):
+            view.at[CHAIN_OUT + k] = line[k] + done * c.item[CHAIN_OUT + k]
         chain_segment(c, &view, n)
         for k in range(c.inputs):
             view.at[k] += n * c.item[k]
-        for k in range(c.outputs):
-            put_sum(p.wide, line[k], n, 1, lines[k], found)
-        found += 1
-        first += n
+        first, done = first + n, done + n
+        if done == TOTAL_LINE or first == stop:
+            for k in range(c.outputs):
+                put_sum(p.wide, line[k], done, 1, lines[k], found)
+            found, done = found + 1, 0
     for k in range(c.outputs):
         put_sum(p.wide, lines[k], found, 1, sums[k], task)
 
