@@ -263,6 +263,15 @@ def test_a_losss_tangent_is_within_the_bound_of_a_sum(loss, reduction, moving):
         assert push("float32", reduction) == tangent
 
 
+def test_sums_over_arrays_that_no_cache_holds_are_exact_where_they_can_be():
+    """2²¹ and some cells: fetched ahead of use by short segments, summed by the same lines as ever."""
+    x, t, x_dot, t_dot = (ln.tensor(a.astype("float32")) for a in np.random.default_rng(2).integers(0, 2, (4, (1 << 21) + 333)))
+    y, dot = ln.jvp(lambda x, t: F.mse_loss(x, t, "sum"), (x, t), (x_dot, t_dot))
+    apart = np.asarray(x) - np.asarray(t)
+    assert y.item() == np.sum(apart**2, dtype="float64")
+    assert dot.item() == np.sum(2 * apart * (np.asarray(x_dot) - np.asarray(t_dot)), dtype="float64")
+
+
 SHAPES = [((3, 5, 700), (2,)), ((3, 700, 5), (1,)), ((40, 3, 50), (0, 2)), ((2, 3, 4, 5, 6), (1, 3))]
 
 
