@@ -11,7 +11,7 @@
 # Arrays that no cache holds arrive late: each operation reads and writes other arrays than the one before it, and the machine, which
 # foresees what is read in order, must find the order again in every segment. So each operation first asks for what the
 # next one is the first to see. Segments are short then, as only so many requests may be under way: value and tangent of relu
-# take 0.9 to 1.1 of two relus with 512 bytes at a time, 1.2 to 1.6 with 2048, and 1.3 to 1.5 where nothing is fetched. Each
+# take 0.9 to 1.25 of two relus with 512 bytes at a time, 1.3 to 1.7 with 2048, and 1.25 to 1.5 where nothing is fetched. Each
 # thread has requests of its own under way: of 32 MB two threads get theirs in time, and short segments would cost a fifth.
 
 from cython.parallel cimport prange
