@@ -90,16 +90,21 @@ def _layers(n: int, c: int, size: int) -> Iterator[Row]:
     yield Row("conv2d 1², x w", F.conv2d, (x, (c, c, 1, 1)))
     yield Row("conv_transpose2d 4² s2, x w", _with(F.conv_transpose2d, stride=2, padding=1), (x, (c, c, 4, 4)))
     yield Row("conv2d 3² of each channel, x w", _with(F.conv2d, padding=1, groups=c), (x, (c, 1, 3, 3)))
+    yield Row("conv2d 3² s2 of 2 groups, x w", _with(F.conv2d, stride=2, padding=1, groups=2), (x, (c, c // 2, 3, 3)))
     volume = (n, c, 4, size, max(size // 4, 4))
     yield Row("conv1d 3, x w", _with(F.conv1d, padding=1), ((n, c, 8 * size), (c, c, 3)))
     yield Row("conv3d 3³, x w", _with(F.conv3d, padding=1), ((max(n // 16, 1), *volume[1:]), (c, c, 3, 3, 3)))
     yield Row("max_pool2d 2", lambda t: F.max_pool2d(t, 2), (x,))
     yield Row("max_pool2d 3 s2 p1", lambda t: F.max_pool2d(t, 3, 2, 1), (x,))
+    yield Row("max_pool2d 2 and winners", lambda t: F.max_pool2d(t, 2, return_indices=True)[0], (x,))
     yield Row("max_pool3d 2", lambda t: F.max_pool3d(t, 2), (volume,))
     yield Row("adaptive_max_pool2d 1", lambda t: F.adaptive_max_pool2d(t, 1), (x,))
     yield Row("avg_pool2d 3 s2 p1", lambda t: F.avg_pool2d(t, 3, 2, 1), (x,))
+    yield Row("avg_pool2d 2", lambda t: F.avg_pool2d(t, 2), (x,))
+    yield Row("adaptive_avg_pool2d 3", lambda t: F.adaptive_avg_pool2d(t, 3), (x,))
     yield Row("adaptive_avg_pool2d 1", lambda t: F.adaptive_avg_pool2d(t, 1), (x,))
     yield Row("smooth_max_pool2d 2", lambda t: F.smooth_max_pool2d(t, 2, 4.0), (x,))
+    yield Row("linear, x", lambda t: F.linear(t, _constant(4 * c, c)), ((n * size, c),))
     yield Row("linear, x w b", F.linear, ((n * size, c), (4 * c, c), (4 * c,)))
     yield Row("matmul, two", F.matmul, ((n * size, c), (c, 4 * c)))
     yield Row("matmul of batches, two", F.matmul, ((n, size, c), (n, c, size)))
@@ -125,6 +130,8 @@ def _elementwise(x: tuple[int, ...]) -> Iterator[Row]:
     yield Row("square", lambda t: t**2, (x,))
     yield Row("cube", lambda t: t**3, (x,))
     yield Row("reciprocal", lambda t: 1.0 / t, (x,), low=0.25)
+    yield Row("root as a power", lambda t: t**0.5, (x,), low=0.25)
+    yield Row("reciprocal root", lambda t: t**-0.5, (x,), low=0.25)
     yield Row("times a number", lambda t: t * 3.0, (x,))
     yield Row("a number less x", lambda t: 1.0 - t, (x,))
     yield Row("at least a number", lambda t: F.maximum(t, 0.5), (x,))
@@ -135,7 +142,11 @@ def _elementwise(x: tuple[int, ...]) -> Iterator[Row]:
     yield Row("pow, two", F.pow, (x, x), low=0.25)
     chosen = _constant(*x) > 0
     yield Row("where, two", lambda a, b: F.where(chosen, a, b), (x, x))
-    yield Row("mul, x and channels", F.mul, (x, (x[1], 1, 1)))
+    for name in ("add", "mul", "div"):
+        yield Row(f"{name}, x and channels", getattr(F, name), (x, (x[1], 1, 1)), low=0.25)
+    fixed = _constant(*x)
+    yield Row("div, x by an array", lambda t: t / fixed, (x,))
+    yield Row("div, an array by x", lambda t: fixed / t, (x,), low=0.25)
 
 
 def _reductions(n: int, c: int, size: int) -> Iterator[Row]:
@@ -143,19 +154,24 @@ def _reductions(n: int, c: int, size: int) -> Iterator[Row]:
     for name in ("softmax", "log_softmax", "logsumexp"):
         yield Row(name, _with(getattr(F, name), dim=1), (lines,))
     classes = ln.tensor(np.arange(n * size) % c)
+    yield Row("softmax of cells", lambda t: F.softmax(t, 1), (x,))
     yield Row("cross_entropy", lambda t: F.cross_entropy(t, classes), (lines,))
+    yield Row("cross_entropy, smoothed", lambda t: F.cross_entropy(t, classes, label_smoothing=0.1), (lines,))
+    weights = _constant(c) ** 2
+    yield Row("cross_entropy, weighted", lambda t: F.cross_entropy(t, classes, weights), (lines,))
     yield Row("nll_loss", lambda t: F.nll_loss(t, classes), (lines,))
     pixels = ln.tensor(np.arange(n * size * size).reshape(n, size, size) % c)
     yield Row("cross_entropy of cells", lambda t: F.cross_entropy(t, pixels), (x,))
     target = _constant(*x)
     yield Row("mse_loss, x", lambda t: F.mse_loss(t, target), (x,))
     yield Row("squares, x", lambda t: F.mse_loss(t, target, "none"), (x,))
-    for name in ("mse_loss", "l1_loss", "huber_loss", "binary_cross_entropy_with_logits"):
+    for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits"):
         yield Row(f"{name}, two", getattr(F, name), (x, x))
-    for name in ("sum", "mean", "var", "max"):
+    for name in ("sum", "mean", "var", "max", "min"):
         yield Row(name, _with(getattr(F, name), dim=1), (x,))
         yield Row(f"{name} of rows", _with(getattr(F, name), dim=3), (x,))
-    yield Row("sum of all", F.sum, (x,))
+    for name in ("sum", "var", "max"):
+        yield Row(f"{name} of all", getattr(F, name), (x,))
     yield Row("norm", lambda t: F.sqrt(F.sum(t**2, dim=1)), (x,), low=0.25)
 
 
@@ -172,6 +188,9 @@ def _moves(x: tuple[int, ...]) -> Iterator[Row]:
     words = ln.tensor(np.arange(8 * x[0] * x[3]) * 7 % (16 * x[1]))
     yield Row("embedding", lambda w: F.embedding(words, w), ((16 * x[1], x[1]),))
     yield Row("unfold", lambda t: F.unfold(t, 3, padding=1), ((max(x[0] // 4, 1), *x[1:]),))
+    yield Row("fold", lambda t: F.fold(t, x[2:], 3, padding=1), ((max(x[0] // 4, 1), 9 * x[1], x[2] * x[3]),))
+    yield Row("split", lambda t: F.split(t, x[1] // 2, 1)[1] * 2.0, (x,))
+    yield Row("scatter_add, two", lambda t, s: F.scatter_add(t, 3, places, s), (x, x))
     yield Row("interpolate", lambda t: interpolate(t, scale_factor=2), ((max(x[0] // 4, 1), *x[1:]),))
     yield Row("dropout", lambda t: F.dropout(t, 0.5, seed=1), (x,))
 

@@ -71,17 +71,25 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     (tensor(9.), tensor(6.))
     """
     primals, tangents = tuple(primals), tuple(tangents)
-    (given, build), (moves, like) = tree.parts(primals), tree.parts(tangents)
-    if build is not like or len(given) != len(moves):  # else both are flat
-        _check_form("jvp", "tangents", tangents, primals)
     with Trace() as trace:
-        boxes = [_fresh("jvp", p) for p in given]
-        for box, t in zip(boxes, moves, strict=True):
-            engine.carry(box, trace, matching("jvp", box, t))
-        y = f(*build(boxes))
-        outs, like = tree.parts(y)
-        dots = [(out.tangents or {}).get(trace) for out in _tensors("jvp", outs)]
-    return y, like([zeros_like(o) if d is None else d for o, d in zip(outs, dots, strict=True)])
+        y = f(*(sweep.set_out(trace, primals, tangents) or _set_out(trace, primals, tangents)))
+        return y, _tangent(trace, y) if isinstance(y, engine.Box) else tree.transform(lambda out: _tangent(trace, out), y)
+
+
+def _tangent(trace: Trace, out: Any) -> Any:
+    """How a Tensor that the function returned moves; not at all where it has no tangent."""
+    _tensors("jvp", [out])
+    tangent = None if out.tangents is None else out.tangents.get(trace)
+    return zeros_like(out) if tangent is None else tangent
+
+
+def _set_out(trace: Trace, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+    """The primals with boxes for their leaves that carry the tangents, whatever they are and whoever watches them."""
+    _check_form("jvp", "tangents", tangents, primals)
+    boxes = [_fresh("jvp", p) for p in tree.leaves(primals)]
+    for box, t in zip(boxes, tree.leaves(tangents), strict=True):
+        engine.carry(box, trace, matching("jvp", box, t))
+    return tree.rebuild(primals, boxes)
 
 
 def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import itemgetter
 from typing import Any
-
-only = itemgetter(0)
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -28,15 +25,6 @@ def is_flat(tree: Any) -> bool:
         if branch is None or isinstance(branch, (tuple, list, dict)):
             return False
     return True
-
-
-def parts(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """The leaves, and what puts others in their place: `tuple` where the tree is flat."""
-    if is_flat(tree):
-        return list(tree), tuple
-    if tree is None or isinstance(tree, (tuple, list, dict)):
-        return leaves(tree), lambda new: rebuild(tree, new)
-    return [tree], only
 
 
 def rebuild(tree: Any, new: Iterable[Any]) -> Any:

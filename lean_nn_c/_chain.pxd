@@ -10,7 +10,9 @@
 #
 # Arrays that no cache holds arrive late: each operation reads and writes other arrays than the one before it, and the machine, which
 # foresees what is read in order, must find the order again in every segment. So each operation first asks for what the
-# next one is the first to see. Value and tangent of relu take 0.8 to 1.05 of two relus then, and 1.05 to 1.2 without.
+# next one is the first to see. Segments are short then, as only so many requests may be under way: value and tangent of relu
+# take 0.9 to 1.25 of two relus with 512 bytes at a time, 1.3 to 1.7 with 2048, and 1.25 to 1.5 where nothing is fetched. Each
+# thread has requests of its own under way: of 32 MB two threads get theirs in time, and short segments would cost a fifth.
 
 from cython.parallel cimport prange
 
@@ -30,8 +32,8 @@ cdef enum:
     CHAIN_NEAR = 128        # cells of a segment at least, where inputs are not spelt out
     CHAIN_LINE = 256        # cells of a segment where they are, at least; more where few of them are
     CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
-    CHAIN_FAR = 25165824    # bytes of all arrays from which on they are fetched ahead of use: more than the last cache keeps
-    CHAIN_FETCH = 2048      # bytes of an array that are fetched at a time
+    CHAIN_FAR = 25165824    # bytes of all arrays per thread from which on they are fetched ahead of use: more than caches keep
+    CHAIN_FETCH = 512       # bytes of an array that are fetched at a time
     CHAIN_INPUTS = 16
     CHAIN_TEMPS = 6
     CHAIN_OPS = 32
@@ -60,7 +62,7 @@ cdef struct ChainPlan:
     int outputs
     int ops
     int repeats                         # inputs that have several cells and repeat
-    bint far                            # whether arrays are fetched ahead of use
+    Py_ssize_t bytes                    # of the arrays that operations may fetch ahead of use; 0 where there is one operation
     Py_ssize_t cells
     Py_ssize_t cost                     # of one cell, in additions
     Py_ssize_t segment                  # cells between two places where an input changes or starts again
@@ -79,16 +81,17 @@ cdef struct ChainPlace:
 
 # Where a segment's cells are, and whether each place has one for every cell (1) or one for all (0).
 cdef struct ChainView:
+    bint far                            # whether arrays are fetched ahead of use
     char* at[CHAIN_PLACES]
     int step[CHAIN_PLACES]
 
 
-cdef inline Py_ssize_t chain_begin(const ChainPlan* p, char** arrays, Py_ssize_t first, Py_ssize_t stop, ChainPlace* now,
+cdef inline Py_ssize_t chain_begin(const ChainPlan* p, char** arrays, bint far, Py_ssize_t first, Py_ssize_t stop, ChainPlace* now,
                                    char* lines) noexcept nogil:
     """The place of cell `first`; rows that repeat are spelt out for as long as a segment is. Returns how long that is at most."""
     cdef bint near = p.segment < CHAIN_NEAR
     cdef Py_ssize_t n = CHAIN if near or p.ops > 1 else p.cells     # one operation leaves nothing in the cache for another
-    if p.far:
+    if far:
         n = CHAIN_FETCH // p.item[CHAIN_INPUTS]
     cdef int k
     if near and p.repeats:
@@ -137,12 +140,12 @@ cdef inline void chain_ahead(ChainPlan* p) noexcept:
     for k in range(CHAIN_PLACES):
         near[k] = p.item[k] == 1 or (p.inner[k] != 0 or k >= p.inputs if k < CHAIN_INPUTS else k < CHAIN_OUT)
         cell += 0 if near[k] else p.item[k]
-    p.far = p.ops > 1 and p.cells * cell >= CHAIN_FAR
+    p.bytes = p.cells * cell if p.ops > 1 else 0
     for i in range(p.ops):
         before.fetches = 0
         for k in range(p.op[i].arity + 1):
             place = p.op[i].src[k] if k < p.op[i].arity else p.op[i].dst
-            if p.far and not near[place]:
+            if not near[place]:
                 before.fetch[before.fetches] = place
                 before.fetches += 1
             near[place] = True
@@ -160,9 +163,10 @@ cdef inline void chain_fetch(const ChainOp* op, char** at, Py_ssize_t size, bint
         lnn_fetch(at[op.fetch[k]] + skip, at[op.fetch[k]] + skip + size // 2, size // 2)
 
 
-cdef inline void chain_open(const ChainPlan* p, char** arrays, char* temps, Py_ssize_t first, ChainView* view) noexcept nogil:
+cdef inline void chain_open(const ChainPlan* p, char** arrays, char* temps, bint far, Py_ssize_t first, ChainView* view) noexcept nogil:
     """Look at cell `first` of everything but what repeats."""
     cdef int k
+    view.far = far
     for k in range(p.inputs):
         view.step[k] = p.inner[k] == 0
         view.at[k] = arrays[k] + (first * p.item[k] if p.inner[k] == 0 else 0)
@@ -199,7 +203,7 @@ cdef inline void chain_segment(const ChainPlan* p, const ChainView* view, Py_ssi
     cdef int k
     for k in range(p.ops):
         op = &p.op[k]
-        if op.fetches:
+        if view.far and op.fetches:
             chain_fetch(op, at, n * p.item[op.fetch[0]], k == p.ops - 1)
         if op.arity == 1:
             op.unary(at[op.src[0]], at[op.dst], n, op.p0, op.p1)
@@ -210,14 +214,14 @@ cdef inline void chain_segment(const ChainPlan* p, const ChainView* view, Py_ssi
                      step[op.src[1]], step[op.src[2]])
 
 
-cdef inline void chain_task(const ChainPlan* p, char** arrays, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+cdef inline void chain_task(const ChainPlan* p, char** arrays, bint far, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
     cdef char temps[CHAIN_TEMPS * CHAIN * 8]
     cdef char lines[CHAIN_INPUTS * (CHAIN_LINE + CHAIN_NEAR + SPELL_OVER) * 8]
     cdef ChainPlace now
     cdef ChainView view
-    cdef Py_ssize_t n, most = chain_begin(p, arrays, first, stop, &now, lines)
+    cdef Py_ssize_t n, most = chain_begin(p, arrays, far, first, stop, &now, lines)
     cdef int k
-    chain_open(p, arrays, temps, first, &view)
+    chain_open(p, arrays, temps, far, first, &view)
     while first < stop:
         n = min(stop - first, most)
         if p.repeats:
@@ -239,8 +243,9 @@ cdef inline void chain_task(const ChainPlan* p, char** arrays, Py_ssize_t first,
 cdef inline void chain_run(const ChainPlan* p, char** arrays) noexcept nogil:
     cdef Py_ssize_t i, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
     cdef int threads = threads_for(p.cells * p.cost)
+    cdef bint far = p.bytes >= <Py_ssize_t>CHAIN_FAR * threads
     if threads == 1 or tasks == 1:
-        chain_task(p, arrays, 0, p.cells)
+        chain_task(p, arrays, far, 0, p.cells)
         return
     for i in prange(tasks, num_threads=threads, schedule="static"):
-        chain_task(p, arrays, i * CHAIN_TASK, min(p.cells, (i + 1) * CHAIN_TASK))
+        chain_task(p, arrays, far, i * CHAIN_TASK, min(p.cells, (i + 1) * CHAIN_TASK))

@@ -13,8 +13,8 @@ from cython.parallel cimport prange
 
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
-    CHAIN, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp, ChainPlan, ChainView,
-    chain_ahead, chain_open, chain_run, chain_segment, lnn_binary, lnn_unary, lnn_where,
+    CHAIN, CHAIN_FAR, CHAIN_FETCH, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp,
+    ChainPlan, ChainView, chain_ahead, chain_open, chain_run, chain_segment, lnn_binary, lnn_unary, lnn_where,
 )
 from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
 from lean_nn_c._update cimport ADAGRAD, ADAM, MAX_NUMBERS, MOMENTUM, PLAIN, RMSPROP, UpdatePlan, lnn_update, number, numbers_of, update_block
@@ -369,26 +369,28 @@ cdef void put_sum(bint wide, const char* x, Py_ssize_t n, double count, char* to
         (<float*>to)[cell] = <float>(lnn_row_sum_f32(<const float*>x, n) / count)
 
 
-cdef void total_task(const TotalPlan* p, char** arrays, Py_ssize_t task, char** sums) noexcept nogil:
+cdef void total_task(const TotalPlan* p, char** arrays, bint far, Py_ssize_t task, char** sums) noexcept nogil:
     cdef const ChainPlan* c = &p.chain
     cdef char temps[CHAIN_TEMPS * CHAIN * 8]
     cdef char line[CHAIN_OUTPUTS][TOTAL_LINE * 8]
     cdef char lines[CHAIN_OUTPUTS][TOTAL_LINES * 8]
     cdef ChainView view
-    cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), n
+    cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), done = 0, n
+    cdef Py_ssize_t most = CHAIN_FETCH // c.item[CHAIN_INPUTS] if far else TOTAL_LINE
     cdef int k, found = 0
-    chain_open(c, arrays, temps, first, &view)
-    for k in range(c.outputs):
-        view.at[CHAIN_OUT + k] = line[k]
+    chain_open(c, arrays, temps, far, first, &view)
     while first < stop:
-        n = min(stop - first, <Py_ssize_t>TOTAL_LINE)
+        n = min(stop - first, most)
+        for k in range(c.outputs):
+            view.at[CHAIN_OUT + k] = line[k] + done * c.item[CHAIN_OUT + k]
         chain_segment(c, &view, n)
         for k in range(c.inputs):
             view.at[k] += n * c.item[k]
-        for k in range(c.outputs):
-            put_sum(p.wide, line[k], n, 1, lines[k], found)
-        found += 1
-        first += n
+        first, done = first + n, done + n
+        if done == TOTAL_LINE or first == stop:
+            for k in range(c.outputs):
+                put_sum(p.wide, line[k], done, 1, lines[k], found)
+            found, done = found + 1, 0
     for k in range(c.outputs):
         put_sum(p.wide, lines[k], found, 1, sums[k], task)
 
@@ -396,7 +398,7 @@ cdef void total_task(const TotalPlan* p, char** arrays, Py_ssize_t task, char** 
 cdef int run_total(const void* plan, char** arrays) noexcept nogil:
     cdef const TotalPlan* p = <const TotalPlan*>plan
     cdef Py_ssize_t i, tasks = (p.chain.cells + CHAIN_TASK - 1) // CHAIN_TASK
-    cdef int threads = threads_for(p.chain.cells * p.chain.cost), k
+    cdef int k, threads = threads_for(p.chain.cells * p.chain.cost), far = p.chain.bytes >= <Py_ssize_t>CHAIN_FAR * threads
     cdef char* sums[CHAIN_OUTPUTS]
     sums[0] = <char*>take_scratch(max(tasks, <Py_ssize_t>1) * 8 * CHAIN_OUTPUTS)
     if sums[0] == NULL:
@@ -404,10 +406,10 @@ cdef int run_total(const void* plan, char** arrays) noexcept nogil:
     sums[1] = sums[0] + tasks * 8
     if threads == 1:
         for i in range(tasks):
-            total_task(p, arrays, i, sums)
+            total_task(p, arrays, far, i, sums)
     else:
         for i in prange(tasks, num_threads=threads, schedule="static"):
-            total_task(p, arrays, i, sums)
+            total_task(p, arrays, far, i, sums)
     for k in range(p.chain.outputs):
         put_sum(p.wide, sums[k], tasks, p.count[k], arrays[p.chain.inputs + k], 0)
     give_scratch(sums[0])

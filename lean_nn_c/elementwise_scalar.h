@@ -158,11 +158,11 @@ static LNN_APART const real *T(lnn_spread)(const void *x, int step, real *line, 
 typedef void (*T(lnn_part_of_2))(const real *a, const real *b, real *y, ptrdiff_t n, double p0, double p1);
 static LNN_APART void T(lnn_pairs)(T(lnn_part_of_2) part, const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, int b_step,
                                    double p0, double p1) {
+    if (a_step && b_step) { part((const real *)va, (const real *)vb, (real *)vy, n, p0, p1); return; }
     real a_line[LNN_LINE], b_line[LNN_LINE];
     const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n);
-    const ptrdiff_t most = a_step && b_step ? n : LNN_LINE;
-    for (real *y = (real *)vy; n > 0; n -= most, y += most, a += a_step ? most : 0, b += b_step ? most : 0)
-        part(a, b, y, n < most ? n : most, p0, p1);
+    for (real *y = (real *)vy; n > 0; n -= LNN_LINE, y += LNN_LINE, a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0)
+        part(a, b, y, n < LNN_LINE ? n : LNN_LINE, p0, p1);
 }
 #define BINARY_LOOP(name, cost) \
     static void T(lnn_##name##_part)(const real *a, const real *b, real *y, ptrdiff_t n, double p0, double p1) { \

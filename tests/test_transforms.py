@@ -160,3 +160,40 @@ def test_a_failing_function_closes_its_level() -> None:
         with pytest.raises(KeyError):
             transform(ln.tensor(1.0))
     assert ln.grad(lambda x: x * x)(ln.tensor(3.0)).item() == 6.0
+
+
+def test_jvp_of_values_that_somebody_watches_has_the_bits_of_those_that_nobody_does() -> None:
+    """Plain Tensors set out by a shorter way: arrays, trees, watched values and open tapes take the long one."""
+    rng = np.random.default_rng(5)
+    x, w, x_dot, w_dot = (rng.standard_normal((3, 4)).astype("float32") for _ in range(4))
+
+    def f(a: Any, b: Any) -> Any:
+        return F.tanh(a) * b, a
+
+    def bits(call: Callable[[], Any]) -> list[bytes]:
+        (y, same), (y_dot, same_dot) = call()
+        return [np.asarray(part.detach().data).tobytes() for part in (y, same, y_dot, same_dot)]
+
+    def tensors(*arrays: Any) -> list[Any]:
+        return [ln.tensor(a) for a in arrays]
+
+    expected = bits(lambda: ln.jvp(f, tensors(x, w), tensors(x_dot, w_dot)))
+    assert bits(lambda: ln.jvp(f, (x, w), (x_dot, w_dot))) == expected
+    assert bits(lambda: ln.jvp(lambda pair: f(*pair), (tensors(x, w),), (tensors(x_dot, w_dot),))) == expected
+    watched = [ln.tensor(a, requires_grad=True) for a in (x, w)]
+    assert bits(lambda: ln.jvp(f, watched, tensors(x_dot, w_dot))) == expected
+    with ln.Tape() as tape:
+        plain = tensors(x, w)
+        assert bits(lambda: ln.jvp(f, plain, tensors(x_dot, w_dot))) == expected
+    assert tape.knows(plain[0])
+    (y, _), _ = ln.jvp(f, watched, tensors(x_dot, w_dot))
+    F.sum(y).backward()
+    assert watched[1].grad is not None and np.array_equal(watched[1].grad.data, F.tanh(ln.tensor(x)).data)
+
+
+def test_jvp_of_nothing_and_of_what_does_not_move() -> None:
+    constant = ln.tensor(np.ones(2, "float32"))
+    y, dot = ln.jvp(lambda: constant, (), ())
+    assert y is constant and not dot.data.any()
+    _, dot = ln.jvp(lambda x: {"a": [x, constant], "b": None}, (constant,), (constant,))
+    assert dot["b"] is None and dot["a"][0].data.all() and not dot["a"][1].data.any()

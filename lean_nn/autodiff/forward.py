@@ -19,6 +19,8 @@ from lean_nn_c import engine
 class Trace(engine.Trace):
     """One open `jvp`: ``with Trace() as trace`` opens a level whose values carry tangents, and closes it."""
 
+    __slots__ = ()
+
     def __enter__(self) -> Trace:
         self.level, self.live = engine.open_level(), True
         return self
