@@ -146,7 +146,7 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
     """Threads take units."""
     cdef int64_t first = 0, stop, i, together = 2 if p.units >= 8 * threads else 1
     cdef int64_t panel_size = blocks_of(p) * u_size(p), made = 0 if packed != NULL else panels_at_once(p) * panel_size
-    cdef Costs c = costs(False, False)
+    cdef Costs c = costs(False, False, p.line)
     cdef bint own = 0 < threads * made <= LIMIT and apart(c.filters, c.product * p.width * p.work, threads)
     cdef int64_t shared = 0 if own else made, alone = made - shared
     cdef int64_t per_thread = whole_lines(alone + together * (v_size(p) + t_size(p)))
@@ -207,7 +207,7 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
     cdef int64_t most = min(p.units, <int64_t>UNITS), chunks = (p.true_channels + CHUNK - 1) // CHUNK
     cdef int64_t panels = panels_of(p), made = most * v_size(p)
     cdef int64_t pieces = min((panels + PANELS * threads - 1) // (PANELS * threads) * threads, panels)
-    cdef Costs c = costs(False, packed != NULL)
+    cdef Costs c = costs(False, packed != NULL, p.line)
     cdef bint own = threads * made <= LIMIT and apart(c.image * p.width * p.points * p.units,
                                                       p.rows * (c.product * p.width * p.work + c.filters), threads)
     cdef int64_t shared = 0 if own else made, alone = made - shared
@@ -379,7 +379,7 @@ cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsiz
     it is 1.1 (7 x 7) to 2.2 times as fast, with 64 1.4 to 3; below 8 channels or 7 x 7 outputs the two take turns.
     """
     cdef Plan p
-    cdef Costs c = costs(transposed, packed)
+    cdef Costs c = costs(transposed, packed, g.rank == 1)
     cdef double gain
     if m == 0 or g.taps < 3 or not planned(&p, g, transposed, m, LNN_BYTES // itemsize):
         return 0
