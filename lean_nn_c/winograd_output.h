@@ -132,14 +132,19 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step
             out[i][j] = y[j] + bias;
             none += out[i][j] * 0;
         }
-        if (lines) LNN_NAME(lnn_put_lines)(tail, partners, p, pitch, i, out[i]);
-        else if (m == 4) {
-            for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
-            if (partners) LNN_NAME(lnn_scatter_ended)(tail, place, out[i]);
-            else {
-                if (tail) LNN_NAME(lnn_act)(tail, out[i], out[i]);
-                LNN_NAME(lnn_scatter)(place, 0, out[i]);
-            }
+        if (lines && !tail) LNN_NAME(lnn_put_lines)(NULL, 0, p, pitch, i, out[i]);
+    }
+#pragma GCC unroll 1                    /* four copies of it would be a two-hundredth of the wheel */
+    for (int i = 0; i < (m == 4 && (tail || !lines) ? m : 0); i++) {
+        if (lines) {
+            LNN_NAME(lnn_put_lines)(tail, partners, p, pitch, i, out[i]);
+            continue;
+        }
+        for (int l = 0; l < N; l++) place[l] = p[l] + i * pitch[l];
+        if (partners) LNN_NAME(lnn_scatter_ended)(tail, place, out[i]);
+        else {
+            if (tail) LNN_NAME(lnn_act)(tail, out[i], out[i]);
+            LNN_NAME(lnn_scatter)(place, 0, out[i]);
         }
     }
     if (m == 2) {       /* both rows of a tile as one group of four */
