@@ -13,9 +13,6 @@ typedef T QUAD __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), ma
 typedef T OCTET __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias));
 #endif
 
-/* Keeps the compiler from making a loop over places vector code, whose parts it would then take out again one by one. */
-#define ONE_BY_ONE __asm__ volatile("")
-
 /* n values; the last few by a piece that overlaps the one before. The empty statement keeps the compiler from making the
  * loop a call of memmove, which takes longer than such short rows. */
 LNN_INLINE void LNN_NAME(lnn_wino_copy)(T *to, const T *from, ptrdiff_t n)
@@ -23,7 +20,7 @@ LNN_INLINE void LNN_NAME(lnn_wino_copy)(T *to, const T *from, ptrdiff_t n)
     if (n >= N) {
         for (ptrdiff_t i = 0; i < n - N; i += N) {
             *(VU *)(to + i) = *(const VU *)(from + i);
-            ONE_BY_ONE;
+            __asm__ volatile("");
         }
         *(VU *)(to + n - N) = *(const VU *)(from + n - N);
 #if LNN_LANES == 16
@@ -409,5 +406,4 @@ LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T
 #undef QUAD
 #undef OCTET
 #undef UNROLL
-#undef ONE_BY_ONE
 #undef HEADED
