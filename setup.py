@@ -49,7 +49,8 @@ DIRECTIVES = {
 # No -ffast-math: NaN, infinities and the order of sums are part of what the kernels promise.
 # The wheel stays under 2 MB: -O2 with loops vectorised by default; -O3 for the loops that it makes faster, on the level
 # that most machines have (v3); small code for what is not a hot loop and for the machines from before 2013 (v2). Wider
-# vectors help where arithmetic is the bound: v4 is built for products only, and takes the other kernels from v3.
+# vectors help where arithmetic is the bound: v4 is built for products only, and takes the other kernels from v3 (direct.pyx
+# too: rows of a depthwise layer are shorter than such vectors, and it lost a third by them).
 # Loops' last few values are not worth vector code of their own (a seventh of elementwise), calls not a table to jump through.
 EPILOGUES = [] if DEBUG else ["--param=vect-epilogues-nomask=0"]
 PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", *EPILOGUES,
@@ -63,8 +64,8 @@ INNER = {"index", "move", *(f"x86_64_v3.{name}" for name in ("elementwise", "poo
 MIDDLE = {"x86_64_v3.pool"}  # plain, but for those loops
 CALLS = {"x86_64_v2.pool_average", "x86_64_v3.pool_average"}  # small code would copy short rows by one slow instruction
 # Functions that are called once stay apart: that is less code, and no slower, as the loops are in headers.
-APART = {f"x86_64_{level}.{name}" for level in ("v3", "v4") for name in ("direct", "taps")}
-PRODUCTS = {"direct", "gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
+APART = {"x86_64_v3.direct", "x86_64_v3.taps", "x86_64_v4.taps"}
+PRODUCTS = {"gemm", "taps", "taps_weight", "winograd"}  # they include each other, and nothing else per level
 COMPILE_ARGS = ["-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wno-unused-function"]
 if not DEBUG:
     COMPILE_ARGS += ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-plt"]
