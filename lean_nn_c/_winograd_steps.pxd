@@ -365,7 +365,8 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
     cdef Tiles s
-    cdef Places at
+    cdef Places places[LNN_WINO_VECTORS]
+    cdef Places* at
     cdef real* place
     cdef int64_t row
     cdef int vector, lane, per_vector = lanes(t)
@@ -373,10 +374,12 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
     place_tiles(p, unit, &s)
     memset(&zero[0], 0, sizeof(zero))
     for vector in range(s.vectors):
-        at.phase = -1
-        for row in range(first, stop):
+        places[vector].phase = -1
+    for row in range(first, stop):          # T of a row is in lines that its vectors share
+        for vector in range(s.vectors):
+            at = &places[vector]
             if at.phase < 0 or row >= (at.phase + 1) * p.true_rows:
-                place_phase(p, &s, row // p.true_rows, vector * per_vector, per_vector, &at)
+                place_phase(p, &s, row // p.true_rows, vector * per_vector, per_vector, at)
             apart = at.detour and has_partners(p)
             place = y + at.offset + (row - at.phase * p.true_rows) * p.out_cells
             for lane in range(per_vector):
@@ -385,9 +388,9 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
                    b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0],
                    NULL if apart else p.tail, &zero[0])
             if apart:
-                end_apart(p, &s, &at, per_vector, <const real*>place, &own[0])
+                end_apart(p, &s, at, per_vector, <const real*>place, &own[0])
             if at.detour:
-                copy_stretches(p, &s, &at, per_vector, place, &own[0], False)
+                copy_stretches(p, &s, at, per_vector, place, &own[0], False)
     for lane in range(per_vector):
         if zero[lane] != 0:
             return True
