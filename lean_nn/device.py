@@ -61,6 +61,8 @@ def library(kind: str) -> Arrays:
 
 def is_foreign(value: Any) -> bool:
     """Whether `value` is an array of a library other than NumPy; one that can join does so now."""
+    if type(value) is np.ndarray:  # as nearly all are
+        return False
     if type(value) in _libraries:
         return True
     root = type(value).__module__.partition(".")[0]

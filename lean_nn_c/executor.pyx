@@ -9,7 +9,7 @@ at most `FRAMES` exist at a time, and a call that finds none waits. A forked chi
 """
 
 cimport numpy as cnp
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, qsort
 
 from lean_nn_c.memory cimport empty_array
 from lean_nn_c.step cimport STEP_DONE, Kernel, Step, fail, open_bench, probe
@@ -128,6 +128,52 @@ cdef bint overlap(cnp.ndarray a, cnp.ndarray b) noexcept:
     cdef char* x = <char*>cnp.PyArray_DATA(a)
     cdef char* y = <char*>cnp.PyArray_DATA(b)
     return x < y + cnp.PyArray_NBYTES(b) and y < x + cnp.PyArray_NBYTES(a)
+
+
+cdef struct Span:       # of an array, from its first byte to the first behind it
+    char* start
+    char* end
+    int number
+    bint written
+
+
+cdef int by_start(const void* a, const void* b) noexcept nogil:
+    return ((<const Span*>a).start > (<const Span*>b).start) - ((<const Span*>a).start < (<const Span*>b).start)
+
+
+def overlapping(list arrays not None, list written not None):
+    """Two numbers of arrays that share memory, of which at least one is `written`, the one that begins first before the other;
+    None if there are none. A training step asks for hundreds of arrays in every call.
+    """
+    cdef int i, count = 0
+    cdef Span* spans = <Span*>calloc(len(arrays) + 1, sizeof(Span))
+    cdef Span* far = spans          # which of those before reaches farthest,
+    cdef Span* far_written = NULL   # and of those that are written
+    if spans == NULL:
+        raise MemoryError()
+    try:
+        for i in range(len(arrays)):
+            array = <cnp.ndarray?>arrays[i]
+            spans[i].number, spans[i].start = i, <char*>cnp.PyArray_DATA(<cnp.ndarray>array)
+            spans[i].end = spans[i].start + cnp.PyArray_NBYTES(<cnp.ndarray>array)
+        for i in written:
+            spans[i].written = True
+        qsort(spans, len(arrays), sizeof(Span), by_start)
+        for i in range(len(arrays)):
+            if spans[i].start == spans[i].end:
+                continue
+            if spans[i].written and far.end > spans[i].start and count:
+                return far.number, spans[i].number
+            if far_written != NULL and far_written.end > spans[i].start:
+                return far_written.number, spans[i].number
+            if spans[i].end > far.end or not count:
+                far = &spans[i]
+            if spans[i].written and (far_written == NULL or spans[i].end > far_written.end):
+                far_written = &spans[i]
+            count += 1
+    finally:
+        free(spans)
+    return None
 
 
 cdef object new_array(tuple expected):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -25,7 +23,7 @@ from lean_nn.graph.trace import ArraySpec, Traced, apply_graph, constants_on, is
 from lean_nn.graph.updates import set_aside
 from lean_nn.primitive import FLOATS, Aval, GraphError
 from lean_nn_c import engine, memory
-from lean_nn_c.executor import Signature
+from lean_nn_c.executor import Signature, overlapping
 from lean_nn_c.threads import get_num_threads
 
 if TYPE_CHECKING:
@@ -109,7 +107,7 @@ class Program:
         inputs = self._bind(leaves)
         if any(map(_followed, leaves)):
             return self._followed(leaves, out)
-        if any(map(is_foreign, inputs)):
+        if self._foreign(inputs):
             return self._on_device(inputs, any(isinstance(leaf, engine.Box) for leaf in leaves), out)
         outputs = self._allocate() if out is None else self._checked_out(out, inputs)
         self._executor.run(inputs, outputs)
@@ -161,31 +159,29 @@ class Program:
         return arrays
 
     def _check_kept(self) -> None:
-        spans = sorted(_span(array) for array in self._kept if type(array) is np.ndarray and array.size)
-        if any(end > start for (_, end), (start, _) in pairwise(spans)):
+        arrays = [array for array in self._kept if type(array) is np.ndarray]
+        if overlapping(arrays, list(range(len(arrays)))):
             raise ValueError("compile: arrays that a program keeps do not overlap; got two that do; pass copies")
-        self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
         updated = {self.graph.inputs.index(place) for place, _ in self.graph.updates}
-        self._updated = [i for i in self._open if i in updated]
+        self._updated = [(k, i) for k, i in enumerate(self._open) if i in updated]  # among the arguments, among all inputs
+        self._written = [i for i, array in enumerate(self._kept) if array is not None or i in updated]
+        self._abroad = any(map(is_foreign, self._kept))
 
     def _check_updated(self, leaves: list[Any]) -> None:
         """An argument that the program writes to is an array that can be written to, as it is."""
-        for i in self._updated:
-            leaf = leaves[self._open.index(i)]
-            array = leaf.data if isinstance(leaf, engine.Box) else leaf
-            if not is_writeable(array):
+        for k, i in self._updated:
+            leaf = leaves[k]
+            if not is_writeable(leaf.data if isinstance(leaf, engine.Box) else leaf):
                 raise ValueError(f"program: input {self._name(i)} is updated, so it is a writeable contiguous array or "
                                  f"Tensor; got another; pass the array itself")
 
     def _check_apart(self, inputs: list[Any]) -> None:
         """An array that the program writes to is given once, and is none of those it keeps."""
-        for i in self._open:
-            start, end = _span(inputs[i])
-            after = bisect_right(self._ends, start)
-            apart = after == len(self._ends) or self._starts[after] >= end
-            if not apart or any(np.may_share_memory(inputs[i], inputs[j]) for j in self._updated if j != i):
-                raise ValueError(f"program: arguments are apart from the arrays that the program writes to; got input "
-                                 f"{self._name(i)} that overlaps one; pass a copy")
+        pair = overlapping(inputs, self._written)
+        if pair:
+            i = max(pair, key=lambda i: self._kept[i] is None)
+            raise ValueError(f"program: arguments are apart from the arrays that the program writes to; got input "
+                             f"{self._name(i)} that overlaps one; pass a copy")
 
     def _bind(self, leaves: list[Any]) -> list[Array]:
         if len(leaves) != len(self._open):
@@ -200,9 +196,13 @@ class Program:
             inputs[i] = array
         if self.graph.updates:
             self._check_updated(leaves)
-            if not any(map(is_foreign, inputs)):
+            if not self._foreign(inputs):
                 self._check_apart(inputs)
         return inputs
+
+    def _foreign(self, inputs: list[Any]) -> bool:
+        """Whether some array lies on a device."""
+        return self._abroad or any(is_foreign(inputs[i]) for i in self._open)
 
     def _name(self, i: int) -> str:
         return self.graph.names.get(self.graph.inputs[i], str(i))
@@ -407,15 +407,10 @@ def _followed(leaf: Any) -> bool:
 
 def is_writeable(array: Any) -> bool:
     """Whether a program can change `array` where it lies."""
-    if is_foreign(array):
-        return bool(array.flags.c_contiguous)
-    return type(array) is np.ndarray and array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
-
-
-def _span(array: Array) -> tuple[int, int]:
-    """The addresses of a contiguous array's first byte and of the first behind it."""
-    start: int = array.__array_interface__["data"][0]
-    return start, start + array.nbytes
+    flags = array.flags if type(array) is np.ndarray else None
+    if flags is None:
+        return is_foreign(array) and bool(array.flags.c_contiguous)
+    return bool(flags.c_contiguous and flags.writeable and flags.aligned)
 
 
 def _short(values: list[Any]) -> str:

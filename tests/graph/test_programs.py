@@ -290,6 +290,22 @@ def test_a_kept_array_is_not_an_argument_too():
     assert w.tolist() == [2, 2, 2, 2]
 
 
+def test_what_a_program_updates_shares_memory_with_nothing():
+    memory = np.arange(32.0)
+    mean, var, x = memory[:4], memory[4:8], memory[8:].reshape(2, 4, 3)
+    program = ln.compile(lambda mean, var, x, y: F.batch_norm(x, mean, var, training=True) + y, mean, var, x, x)
+    program(mean, var, x, x)  # what is only read may be given twice
+    assert mean[0] == 1.5 and (np.diff(mean) > 1).all()  # nine tenths of 0, 1, 2, 3 and a tenth of 15, 18, 21, 24
+    before = memory.copy()
+    early = memory[7:31].reshape(2, 4, 3)
+    for arguments in ((mean, mean, x, x), (memory[2:6], var, x, x), (mean, memory[2:6], x, x), (mean, var, x, early)):
+        with pytest.raises(ValueError, match="arguments are apart from the arrays that the program writes to"):
+            program(*arguments)
+    assert memory.tolist() == before.tolist()
+    empty = ln.compile(lambda w, x: (w + 1.0, x * 2.0), memory[:4], memory[2:2], inplace=0)
+    assert empty(memory[2:2]).size == 0
+
+
 def test_numbers_among_the_arguments_are_part_of_the_program():
     program = ln.compile(lambda x, k: x * k, (2,), 3.0)
     assert program(ones, 3.0).tolist() == program(ones).tolist() == [3, 3]
