@@ -12,6 +12,8 @@ cdef extern from "winograd.h" nogil:
         LNN_WINO_PANEL
     void lnn_wino_copy_f32(float* to, const float* source, Py_ssize_t n) noexcept
     void lnn_wino_copy_f64(double* to, const double* source, Py_ssize_t n) noexcept
+    void lnn_seconds_f32(const float* source, Py_ssize_t n, float* to) noexcept
+    void lnn_seconds_f64(const double* source, Py_ssize_t n, double* to) noexcept
     void lnn_wino_read_f32(float* to, Py_ssize_t pitch, const float* source, Py_ssize_t line, Py_ssize_t rows, Py_ssize_t n,
                            const float* number) noexcept
     void lnn_wino_read_f64(double* to, Py_ssize_t pitch, const double* source, Py_ssize_t line, Py_ssize_t rows, Py_ssize_t n,
@@ -38,6 +40,14 @@ cdef extern from "winograd.h" nogil:
                               Py_ssize_t ldv, int add, float* out) noexcept
     void lnn_wino_product_f64(int mr, int nv, Py_ssize_t kn, const double* u, Py_ssize_t ldu, const double* v,
                               Py_ssize_t ldv, int add, double* out) noexcept
+
+cdef inline void seconds(const real* source, int64_t n, real* to) noexcept nogil:
+    """Every second cell."""
+    if real is float:
+        lnn_seconds_f32(source, n, to)
+    else:
+        lnn_seconds_f64(source, n, to)
+
 
 cdef inline void copy(real* to, const real* source, int64_t n) noexcept nogil:
     if real is float:

@@ -7,7 +7,7 @@ from lean_nn_c._head cimport Head, head_numbers
 from lean_nn_c._simd cimport finish as end, lanes
 from lean_nn_c._tail cimport LNN_GATE, lnn_tail, tail_arrays
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, read, weight
+from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, read, seconds, weight
 from lean_nn_c._winograd_plan cimport (
     MAX_BLOCKS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, blocks_apart, cells_left, cut, filter_cells,
     patch_pitch, patch_size, place_tiles, tiles_of, zone_of,
@@ -91,6 +91,8 @@ cdef inline void copy_row(const real* source, int64_t step, int64_t count, real*
     cdef int64_t i
     if step == 1 and to_step == 1:
         copy(to, source, count)
+    elif step == 2 and to_step == 1:
+        seconds(source, count, to)
     else:
         for i in range(count):
             to[i * to_step] = source[i * step]
