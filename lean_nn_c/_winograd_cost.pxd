@@ -8,7 +8,7 @@ from lean_nn_c._winograd_plan cimport Plan
 
 cdef struct Costs:      # in terms of a sum by taps
     double product      # a term of the tiles' products
-    double image        # a tile's transform, per channel and point; twice as much where it is gathered from cells apart
+    double image        # a tile's transform, per channel and point; twice as much where its cells are more than two apart
     double result       # and per row
     double filters      # a filter's
     double few          # by taps: of a term, divided by the rows (or 4)
@@ -42,7 +42,7 @@ cdef inline double faster(const Plan* p, const Geometry* g, const Costs* c) noex
     """
     cdef double pairs = <double>p.channels * p.rows, terms = <double>g.n * g.outs * g.taps * g.cg * g.og
     cdef bint strided = g.stride[g.rank - 1] > 1
-    cdef double transforms = ((1 if p.x.in_step == 1 else 1.3 if p.x.in_step == 2 else 2) * c.image * p.channels
+    cdef double transforms = ((2 if p.x.in_step > 2 else 1) * c.image * p.channels
                               + (1.5 if p.x.out_step > 1 or p.line else 1) * c.result * p.rows)
     cdef double cost = p.width * (p.work * c.product * pairs + <double>p.units * p.points * transforms) + c.filters * pairs
     cdef double taps = (terms * (1 + c.few / max(p.true_rows, <int64_t>4) + c.line / p.x.out_size + (c.stride if strided else 0))
