@@ -27,6 +27,8 @@ cdef extern from "elementwise.h" nogil:
         SPELL_OVER "LNN_SPELL_OVER"
     enum:
         CHAIN_PLACES "LNN_PLACES"
+        CHAIN "LNN_TURN"            # cells of a segment at most
+        CHAIN_FETCH "LNN_BURST"      # bytes of an array that are fetched at a time
     ctypedef struct ChainOp "lnn_chain_op":
         int arity
         lnn_unary unary
@@ -46,12 +48,10 @@ cdef extern from "elementwise.h" nogil:
     void lnn_spell(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, char*)
 
 cdef enum:
-    CHAIN = 1024            # cells of a segment at most
     CHAIN_NEAR = 128        # cells of a segment at least, where inputs are not spelt out
     CHAIN_LINE = 256        # cells of a segment where they are, at least; more where few of them are
     CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
     CHAIN_FAR = 25165824    # bytes of all arrays per thread from which on they are fetched ahead of use: more than caches keep
-    CHAIN_FETCH = 768       # bytes of an array that are fetched at a time
     CHAIN_INPUTS = 16
     CHAIN_TEMPS = 6
     CHAIN_OPS = 32

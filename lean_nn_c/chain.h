@@ -5,7 +5,7 @@
  * taken, and value and tangent of relu take 1.2 of two relus, not 0.9. While results wait for their lines nothing else should be
  * written, as 64 stores are all that may wait: so pointers stay, and cell i of a place is at + i·move.
  */
-enum { LNN_PLACES = 24 };
+enum { LNN_PLACES = 24, LNN_TURN = 1024, LNN_BURST = 768 }; /* cells of a segment; bytes of one that is fetched */
 
 typedef struct {
     int arity;

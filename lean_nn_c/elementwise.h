@@ -51,7 +51,7 @@ typedef void (*lnn_binary)(const void *a, const void *b, void *y, ptrdiff_t n, i
 typedef void (*lnn_where)(const void *c, const void *a, const void *b, void *y, ptrdiff_t n, int c_step,
                           int a_step, int b_step);
 
-typedef void (*lnn_both)(const void *x, const void *number, const void *t, void *y, void *dot, ptrdiff_t n);
+typedef void (*lnn_both)(const void *x, const void *number, const void *t, void *y, void *dot, ptrdiff_t n, int far);
 typedef void (*lnn_update)(const void *const *in, void *const *out, const double *c, ptrdiff_t n);
 
 typedef struct { const char *name; int cost; lnn_unary f32, f64; } lnn_unary_entry;
@@ -101,7 +101,7 @@ static inline double lnn_near_f64(double s) {
 #include "chain.h"
 
 #define LNN_IVDEP _Pragma("GCC ivdep")
-enum { LNN_LINE = 256, LNN_TURN = 192, LNN_SPELL_OVER = 16 };
+enum { LNN_LINE = 256, LNN_SPELL_OVER = 16 };
 
 /* line[i] = x[(first + i) / inner % count] for i < n; up to LNN_SPELL_OVER cells beyond are overwritten, which makes short runs quick */
 #define LNN_SPELL(word) \

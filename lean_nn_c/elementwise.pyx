@@ -32,7 +32,7 @@ cdef extern from "elementwise.h" nogil:
         const char* name
         int cost
         lnn_binary f32, f64
-    ctypedef void (*lnn_both)(const void*, const void*, const void*, void*, void*, Py_ssize_t) noexcept nogil
+    ctypedef void (*lnn_both)(const void*, const void*, const void*, void*, void*, Py_ssize_t, bint) noexcept nogil
     ctypedef struct lnn_both_entry:
         const char* name
         int cost
@@ -329,13 +329,15 @@ cdef int run_both(const void* plan, char** at) noexcept nogil:
     cdef const BothPlan* p = <const BothPlan*>plan
     cdef Py_ssize_t i, skip, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
     cdef int threads = threads_for(p.cells * p.cost)
+    cdef bint far = 4 * p.item * p.cells >= <Py_ssize_t>CHAIN_FAR * threads
     cdef char** rest = at + 1 + p.number
     if threads == 1 or tasks == 1:
-        p.f(at[0], at[1], rest[0], rest[1], rest[2], p.cells)
+        p.f(at[0], at[1], rest[0], rest[1], rest[2], p.cells, far)
         return STEP_DONE
     for i in prange(tasks, num_threads=threads, schedule="static"):
         skip = i * CHAIN_TASK * p.item
-        p.f(at[0] + skip, at[1], rest[0] + skip, rest[1] + skip, rest[2] + skip, min(<Py_ssize_t>CHAIN_TASK, p.cells - i * CHAIN_TASK))
+        p.f(at[0] + skip, at[1], rest[0] + skip, rest[1] + skip, rest[2] + skip,
+            min(<Py_ssize_t>CHAIN_TASK, p.cells - i * CHAIN_TASK), far)
     return STEP_DONE
 
 

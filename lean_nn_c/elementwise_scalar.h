@@ -229,7 +229,7 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
 #endif
 #ifdef __AVX__
 #define BOTH_TURNS(name, cost) \
-    static void T(lnn_##name##_both)(const void *vx, const void *unused, const void *vt, void *vy, void *vdot, ptrdiff_t n) { \
+    static void T(lnn_##name##_both)(const void *vx, const void *unused, const void *vt, void *vy, void *vdot, ptrdiff_t n, int far) { \
         const real *x = (const real *)vx, *t = (const real *)vt; \
         real *y = (real *)vy, *dot = (real *)vdot, x_last[WIDTH], t_last[WIDTH]; \
         for (; n > 0; n -= WIDTH, x += WIDTH, t += WIDTH, y += WIDTH, dot += WIDTH) { \
@@ -245,7 +245,7 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
     }
 #else
 #define BOTH_TURNS(name, cost) \
-    static void T(lnn_##name##_both)(const void *vx, const void *unused, const void *vt, void *vy, void *vdot, ptrdiff_t n) { \
+    static void T(lnn_##name##_both)(const void *vx, const void *unused, const void *vt, void *vy, void *vdot, ptrdiff_t n, int far) { \
         const real *x = (const real *)vx, *t = (const real *)vt; \
         real *y = (real *)vy, *dot = (real *)vdot; \
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { \
@@ -328,7 +328,7 @@ static void T(lnn_pow_gate_loop)(const void *vt, const void *va, const void *vb,
     }
 }
 /* a root is taken once for both */
-static void T(lnn_pow_both)(const void *vx, const void *ve, const void *vt, void *vy, void *vdot, ptrdiff_t n) {
+static void T(lnn_pow_both)(const void *vx, const void *ve, const void *vt, void *vy, void *vdot, ptrdiff_t n, int far) {
     const real *x = (const real *)vx, *t = (const real *)vt, e = *(const real *)ve;
     real *y = (real *)vy, *dot = (real *)vdot;
     if (e == R(0.5)) {
@@ -341,8 +341,9 @@ static void T(lnn_pow_both)(const void *vx, const void *ve, const void *vt, void
             const real at = x[i], by = t[i], root = T(lnn_half_power)(at);
             y[i] = R(1) / root, dot[i] = T(lnn_less_slope)(by, e, at, root);
         }
-    } else for (; n > 0; n -= LNN_TURN, x += LNN_TURN, t += LNN_TURN, y += LNN_TURN, dot += LNN_TURN) {
-        const ptrdiff_t size = n < LNN_TURN ? n : LNN_TURN, bytes = size * (ptrdiff_t)sizeof(real);
+    } else for (const ptrdiff_t turn = far ? LNN_BURST / (ptrdiff_t)sizeof(real) : LNN_TURN; n > 0;
+                n -= turn, x += turn, t += turn, y += turn, dot += turn) { /* as chains go, see _chain.pxd */
+        const ptrdiff_t size = n < turn ? n : turn, bytes = far ? LNN_BURST : 0;
         lnn_fetch((const char *)t, bytes), lnn_fetch((const char *)dot, bytes);
         T(lnn_pow_loop)(x, &e, y, size, 1, 0, 0, 0);
         lnn_fetch((const char *)(x + size), bytes), lnn_fetch((const char *)(y + size), bytes);
