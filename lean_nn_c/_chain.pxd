@@ -13,7 +13,8 @@
 # next one is the first to see. Segments are short then, as only so many requests may be under way: value and tangent of relu
 # take 0.9 of two relus with 768 bytes at a time, 1.0 with 512, and 1.25 to 1.5 where nothing is fetched; a product's,
 # which have six arrays, 0.8, and 1.3 with 1536. Each thread has requests of its own under way: of 32 MB two threads get theirs
-# in time, and short segments would cost a fifth.
+# in time, and short segments would cost a fifth. And four arrays are foreseen where more is computed than relu does: value and
+# tangent of hardswish take 0.8 of two where nothing is fetched, and 1.1 where it is.
 
 from cython.parallel cimport prange
 
@@ -52,6 +53,8 @@ cdef enum:
     CHAIN_LINE = 256        # cells of a segment where they are, at least; more where few of them are
     CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
     CHAIN_FAR = 25165824    # bytes of all arrays per thread from which on they are fetched ahead of use: more than caches keep
+    CHAIN_FEW = 4           # arrays that are foreseen where a cell's arithmetic leaves the time for it; fewer always are
+    CHAIN_LIGHT = 4         # additions per cell that do not
     CHAIN_INPUTS = 16
     CHAIN_TEMPS = 6
     CHAIN_OPS = 32
@@ -67,7 +70,7 @@ cdef struct ChainPlan:
     int outputs
     int ops
     int repeats                         # inputs that have several cells and repeat
-    Py_ssize_t bytes                    # of the arrays that operations may fetch ahead of use; 0 where there is one operation
+    Py_ssize_t bytes                    # of the arrays that operations may fetch ahead of use; 0 where they are never fetched
     Py_ssize_t cells
     Py_ssize_t cost                     # of one cell, in additions
     Py_ssize_t segment                  # cells between two places where an input changes or starts again
@@ -131,14 +134,15 @@ cdef inline void chain_ahead(ChainPlan* p, bint summed) noexcept:
     cdef ChainOp* before = &p.op[p.ops - 1]
     cdef bint near[CHAIN_PLACES]
     cdef Py_ssize_t cell = 0
-    cdef int i, k, place
+    cdef int i, k, place, arrays = 0
     p.repeats = 0
     for k in range(p.inputs):
         p.repeats += p.inner[k] != 0 and p.count[k] > 1
     for k in range(CHAIN_PLACES):
         near[k] = p.item[k] == 1 or (p.inner[k] != 0 or k >= p.inputs if k < CHAIN_INPUTS else summed or k < CHAIN_OUT)
         cell += 0 if near[k] else p.item[k]
-    p.bytes = p.cells * cell if p.ops > 1 else 0
+        arrays += not near[k]
+    p.bytes = p.cells * cell if p.ops > 1 and (arrays > CHAIN_FEW or arrays == CHAIN_FEW and p.cost <= CHAIN_LIGHT) else 0
     for i in range(p.ops):
         before.fetches = 0
         for k in range(p.op[i].arity + 1):

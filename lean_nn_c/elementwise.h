@@ -17,7 +17,7 @@
 
 #define LNN_UNARY_LIGHT(X) \
     X(neg, 1) X(abs, 1) X(sign, 1) X(sqrt, 4) X(square, 1) \
-    X(relu, 1) X(leaky_relu, 1) X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1) X(huber, 2)
+    X(relu, 1) X(leaky_relu, 1) X(hardsigmoid, 4) X(hardswish, 4) X(clip, 1) X(huber, 2)
 #define LNN_UNARY_HEAVY(X) \
     X(exp, 8) X(log, 8) X(expm1, 8) X(log1p, 10) X(tanh, 10) X(sigmoid, 10) X(erf, 24) X(normal_cdf, 20) X(normal_pdf, 15) \
     X(elu, 8) X(gelu, 20) X(gelu_tanh, 12) X(silu, 10) X(softplus, 20)
@@ -39,7 +39,7 @@
     X(sgd, 0) X(momentum, 1) X(adam, 2) X(amsgrad, 3) X(rmsprop, 1) X(rmsprop_momentum, 2) X(rmsprop_centered, 2) \
     X(rmsprop_centered_momentum, 3) X(adagrad, 1)
 
-#define LNN_TRIPLE(X) X(where, 1) X(larger_gate, 1) X(muladd, 1) X(div_gate, 5) X(pow_gate, 42)
+#define LNN_TRIPLE(X) X(where, 1) X(larger_gate, 4) X(muladd, 1) X(div_gate, 5) X(pow_gate, 42)
 #define LNN_COMPARE(X) X(eq, 1) X(ne, 1) X(lt, 1) X(le, 1) X(gt, 1) X(ge, 1)
 
 /* Loops see untyped pointers, so that both number types share one signature. A step is 0 (one value for
