@@ -11,7 +11,7 @@
 # Arrays that no cache holds arrive late: each operation reads and writes other arrays than the one before it, and the machine, which
 # foresees what is read in order, must find the order again in every segment. So each operation first asks for what the
 # next one is the first to see. Segments are short then, as only so many requests may be under way: value and tangent of relu
-# take 0.9 of two relus with 768 bytes at a time, 1.0 with 512, and 1.25 to 1.5 where nothing is fetched; a product's,
+# take 0.9 of two relus with 768 bytes at a time, 1.0 with 512, and 1.1 to 1.25 where nothing is fetched; a product's,
 # which have six arrays, 0.8, and 1.3 with 1536. Each thread has requests of its own under way: of 32 MB two threads get theirs
 # in time, and short segments would cost a fifth. And four arrays are foreseen where more is computed than relu does: value and
 # tangent of hardswish take 0.8 of two where nothing is fetched, and 1.1 where it is.
