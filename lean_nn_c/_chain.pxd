@@ -11,8 +11,10 @@
 # Arrays that no cache holds arrive late: each operation reads and writes other arrays than the one before it, and the machine, which
 # foresees what is read in order, must find the order again in every segment. So each operation first asks for what the
 # next one is the first to see. Segments are short then, as only so many requests may be under way: value and tangent of relu
-# take 0.9 to 1.25 of two relus with 512 bytes at a time, 1.3 to 1.7 with 2048, and 1.25 to 1.5 where nothing is fetched. Each
-# thread has requests of its own under way: of 32 MB two threads get theirs in time, and short segments would cost a fifth.
+# take 0.9 of two relus with 768 bytes at a time, 1.0 with 512, and 1.1 to 1.25 where nothing is fetched; a product's,
+# which have six arrays, 0.8, and 1.3 with 1536. Each thread has requests of its own under way: of 32 MB two threads get theirs
+# in time, and short segments would cost a fifth. And four arrays are foreseen where more is computed than relu does: value and
+# tangent of hardswish take 0.8 of two where nothing is fetched, and 1.1 where it is.
 
 from cython.parallel cimport prange
 
@@ -24,16 +26,35 @@ cdef extern from "elementwise.h" nogil:
     ctypedef void (*lnn_where)(const void*, const void*, const void*, void*, Py_ssize_t, int, int, int) noexcept nogil
     enum:
         SPELL_OVER "LNN_SPELL_OVER"
-    void lnn_fetch(const char*, const char*, Py_ssize_t)
+    enum:
+        CHAIN_PLACES "LNN_PLACES"
+        CHAIN "LNN_TURN"            # cells of a segment at most
+        CHAIN_FETCH "LNN_BURST"      # bytes of an array that are fetched at a time
+    ctypedef struct ChainOp "lnn_chain_op":
+        int arity
+        lnn_unary unary
+        lnn_binary binary
+        lnn_where where
+        double p0
+        double p1
+        int src[3]
+        int dst
+        int fetches
+        int fetch[4]
+    ctypedef struct ChainView "lnn_chain_view":
+        char* at[CHAIN_PLACES]
+        Py_ssize_t move[CHAIN_PLACES]
+        int step[CHAIN_PLACES]
+    void lnn_chain_walk(const ChainOp*, int, const ChainView*, Py_ssize_t, Py_ssize_t, bint)
     void lnn_spell(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, char*)
 
 cdef enum:
-    CHAIN = 1024            # cells of a segment at most
     CHAIN_NEAR = 128        # cells of a segment at least, where inputs are not spelt out
     CHAIN_LINE = 256        # cells of a segment where they are, at least; more where few of them are
     CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
     CHAIN_FAR = 25165824    # bytes of all arrays per thread from which on they are fetched ahead of use: more than caches keep
-    CHAIN_FETCH = 512       # bytes of an array that are fetched at a time
+    CHAIN_FEW = 4           # arrays that are foreseen where a cell's arithmetic leaves the time for it; fewer always are
+    CHAIN_LIGHT = 4         # additions per cell that do not
     CHAIN_INPUTS = 16
     CHAIN_TEMPS = 6
     CHAIN_OPS = 32
@@ -43,26 +64,13 @@ cdef enum:
 cdef enum:
     CHAIN_OUT = 22          # CHAIN_INPUTS + CHAIN_TEMPS
     CHAIN_OUTPUTS = 2
-    CHAIN_PLACES = 24       # CHAIN_OUT + CHAIN_OUTPUTS
-
-cdef struct ChainOp:
-    int arity
-    lnn_unary unary
-    lnn_binary binary
-    lnn_where where
-    double p0
-    double p1
-    int src[3]
-    int dst
-    int fetches                         # places that it fetches for the operation after it, and which
-    int fetch[4]
 
 cdef struct ChainPlan:
     int inputs
     int outputs
     int ops
     int repeats                         # inputs that have several cells and repeat
-    Py_ssize_t bytes                    # of the arrays that operations may fetch ahead of use; 0 where there is one operation
+    Py_ssize_t bytes                    # of the arrays that operations may fetch ahead of use; 0 where they are never fetched
     Py_ssize_t cells
     Py_ssize_t cost                     # of one cell, in additions
     Py_ssize_t segment                  # cells between two places where an input changes or starts again
@@ -77,13 +85,6 @@ cdef struct ChainPlace:
     Py_ssize_t cell[CHAIN_INPUTS]
     Py_ssize_t left[CHAIN_INPUTS]
     char* line[CHAIN_INPUTS]            # where it is spelt out
-
-
-# Where a segment's cells are, and whether each place has one for every cell (1) or one for all (0).
-cdef struct ChainView:
-    bint far                            # whether arrays are fetched ahead of use
-    char* at[CHAIN_PLACES]
-    int step[CHAIN_PLACES]
 
 
 cdef inline Py_ssize_t chain_begin(const ChainPlan* p, char** arrays, bint far, Py_ssize_t first, Py_ssize_t stop, ChainPlace* now,
@@ -127,20 +128,21 @@ cdef inline void chain_step_on(const ChainPlan* p, ChainPlace* now, Py_ssize_t n
             now.left[k] = p.inner[k] - over % p.inner[k]
 
 
-cdef inline void chain_ahead(ChainPlan* p) noexcept:
+cdef inline void chain_ahead(ChainPlan* p, bint summed) noexcept:
     """Count what repeats, and find what each operation is to fetch: the arrays that the next one is the first to see, the first
-    one being the next of the last."""
+    one being the next of the last. Outputs that are only summed are no arrays."""
     cdef ChainOp* before = &p.op[p.ops - 1]
     cdef bint near[CHAIN_PLACES]
     cdef Py_ssize_t cell = 0
-    cdef int i, k, place
+    cdef int i, k, place, arrays = 0
     p.repeats = 0
     for k in range(p.inputs):
         p.repeats += p.inner[k] != 0 and p.count[k] > 1
     for k in range(CHAIN_PLACES):
-        near[k] = p.item[k] == 1 or (p.inner[k] != 0 or k >= p.inputs if k < CHAIN_INPUTS else k < CHAIN_OUT)
+        near[k] = p.item[k] == 1 or (p.inner[k] != 0 or k >= p.inputs if k < CHAIN_INPUTS else summed or k < CHAIN_OUT)
         cell += 0 if near[k] else p.item[k]
-    p.bytes = p.cells * cell if p.ops > 1 else 0
+        arrays += not near[k]
+    p.bytes = p.cells * cell if p.ops > 1 and (arrays > CHAIN_FEW or arrays == CHAIN_FEW and p.cost <= CHAIN_LIGHT) else 0
     for i in range(p.ops):
         before.fetches = 0
         for k in range(p.op[i].arity + 1):
@@ -152,29 +154,18 @@ cdef inline void chain_ahead(ChainPlan* p) noexcept:
         before = &p.op[i]
 
 
-cdef inline void chain_fetch(const ChainOp* op, char** at, Py_ssize_t size, bint beyond) noexcept nogil:
-    """Ask for `size` bytes of each place that this operation fetches, or for those beyond them, two at a time."""
-    cdef Py_ssize_t skip = size if beyond else 0
-    cdef int k = 0
-    while k + 1 < op.fetches:
-        lnn_fetch(at[op.fetch[k]] + skip, at[op.fetch[k + 1]] + skip, size)
-        k += 2
-    if k < op.fetches:
-        lnn_fetch(at[op.fetch[k]] + skip, at[op.fetch[k]] + skip + size // 2, size // 2)
-
-
-cdef inline void chain_open(const ChainPlan* p, char** arrays, char* temps, bint far, Py_ssize_t first, ChainView* view) noexcept nogil:
+cdef inline void chain_open(const ChainPlan* p, char** arrays, char* temps, Py_ssize_t first, ChainView* view) noexcept nogil:
     """Look at cell `first` of everything but what repeats."""
     cdef int k
-    view.far = far
     for k in range(p.inputs):
         view.step[k] = p.inner[k] == 0
-        view.at[k] = arrays[k] + (first * p.item[k] if p.inner[k] == 0 else 0)
+        view.move[k] = p.item[k] if p.inner[k] == 0 else 0
+        view.at[k] = arrays[k] + first * view.move[k]
     for k in range(CHAIN_TEMPS):
-        view.step[CHAIN_INPUTS + k] = 1
+        view.step[CHAIN_INPUTS + k], view.move[CHAIN_INPUTS + k] = 1, 0
         view.at[CHAIN_INPUTS + k] = temps + k * CHAIN * 8
     for k in range(p.outputs):
-        view.step[CHAIN_OUT + k] = 1
+        view.step[CHAIN_OUT + k], view.move[CHAIN_OUT + k] = 1, p.item[CHAIN_OUT + k]
         view.at[CHAIN_OUT + k] = arrays[p.inputs + k] + first * p.item[CHAIN_OUT + k]
 
 
@@ -186,6 +177,7 @@ cdef inline void chain_repeat(const ChainPlan* p, char** arrays, const ChainPlac
         if p.inner[k] == 0 or p.count[k] == 1:
             continue
         view.step[k] = p.inner[k] == 1 or p.segment < CHAIN_NEAR
+        view.move[k] = p.item[k] if view.step[k] else 0
         if p.segment >= CHAIN_NEAR:
             view.at[k] = arrays[k] + now.cell[k] * p.item[k]
         elif p.inner[k] == 1:
@@ -195,23 +187,14 @@ cdef inline void chain_repeat(const ChainPlan* p, char** arrays, const ChainPlac
             lnn_spell(arrays[k], p.item[k], p.inner[k], p.count[k], first, n, view.at[k])
 
 
-cdef inline void chain_segment(const ChainPlan* p, const ChainView* view, Py_ssize_t n) noexcept nogil:
-    """All operations on the `n` cells that are looked at."""
-    cdef char** at = <char**>view.at
-    cdef const int* step = view.step
-    cdef const ChainOp* op
+cdef inline void chain_move(const ChainPlan* p, ChainView* view, Py_ssize_t n) noexcept nogil:
+    """Look `n` cells further, but at what repeats."""
     cdef int k
-    for k in range(p.ops):
-        op = &p.op[k]
-        if view.far and op.fetches:
-            chain_fetch(op, at, n * p.item[op.fetch[0]], k == p.ops - 1)
-        if op.arity == 1:
-            op.unary(at[op.src[0]], at[op.dst], n, op.p0, op.p1)
-        elif op.arity == 2:
-            op.binary(at[op.src[0]], at[op.src[1]], at[op.dst], n, step[op.src[0]], step[op.src[1]], op.p0, op.p1)
-        else:
-            op.where(at[op.src[0]], at[op.src[1]], at[op.src[2]], at[op.dst], n, step[op.src[0]],
-                     step[op.src[1]], step[op.src[2]])
+    for k in range(p.inputs):
+        if p.inner[k] == 0:
+            view.at[k] += n * p.item[k]
+    for k in range(CHAIN_OUT, CHAIN_OUT + p.outputs):
+        view.at[k] += n * p.item[k]
 
 
 cdef inline void chain_task(const ChainPlan* p, char** arrays, bint far, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
@@ -221,22 +204,20 @@ cdef inline void chain_task(const ChainPlan* p, char** arrays, bint far, Py_ssiz
     cdef ChainView view
     cdef Py_ssize_t n, most = chain_begin(p, arrays, far, first, stop, &now, lines)
     cdef int k
-    chain_open(p, arrays, temps, far, first, &view)
+    chain_open(p, arrays, temps, first, &view)
     while first < stop:
-        n = min(stop - first, most)
+        n = stop - first
         if p.repeats:
-            if p.segment >= CHAIN_NEAR:
+            if p.segment < CHAIN_NEAR:
+                n = min(n, most)
+            else:
                 for k in range(p.inputs):
                     if p.inner[k] and p.count[k] > 1:
                         n = min(n, now.left[k])
             chain_repeat(p, arrays, &now, first, n, &view)
             chain_step_on(p, &now, n)
-        chain_segment(p, &view, n)
-        for k in range(p.inputs):
-            if p.inner[k] == 0:
-                view.at[k] += n * p.item[k]
-        for k in range(CHAIN_OUT, CHAIN_OUT + p.outputs):
-            view.at[k] += n * p.item[k]
+        lnn_chain_walk(p.op, p.ops, &view, n, most, far)
+        chain_move(p, &view, n)
         first += n
 
 

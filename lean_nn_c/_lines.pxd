@@ -24,6 +24,7 @@ cdef extern from "lines.h" nogil:
         const void* x
         const void* t
         const void* g
+        const void* even
         const int64_t* idx
         void* y
         void* dot

@@ -17,21 +17,21 @@
 
 #define LNN_UNARY_LIGHT(X) \
     X(neg, 1) X(abs, 1) X(sign, 1) X(sqrt, 4) X(square, 1) \
-    X(relu, 1) X(leaky_relu, 1) X(hardsigmoid, 2) X(hardswish, 2) X(clip, 1) X(huber, 2)
+    X(relu, 1) X(leaky_relu, 1) X(hardsigmoid, 4) X(hardswish, 4) X(clip, 1) X(huber, 2)
 #define LNN_UNARY_HEAVY(X) \
     X(exp, 8) X(log, 8) X(expm1, 8) X(log1p, 10) X(tanh, 10) X(sigmoid, 10) X(erf, 24) X(normal_cdf, 20) X(normal_pdf, 15) \
     X(elu, 8) X(gelu, 20) X(gelu_tanh, 12) X(silu, 10) X(softplus, 20)
 #define LNN_UNARY(X) LNN_UNARY_LIGHT(X) LNN_UNARY_HEAVY(X)
 
 #define LNN_BINARY_COMMON(X) X(add, 1) X(sub, 1) X(mul, 1) X(div, 4)
+#define LNN_BINARY_EXTREME(X) X(maximum, 1) X(minimum, 1)
 #define LNN_BINARY_LIGHT(X) \
-    X(maximum, 1) X(minimum, 1) \
     X(relu_gate, 1) X(sign_gate, 1) X(leaky_gate, 1) X(clip_gate, 1) X(open_gate, 4) X(tanh_gate, 1) X(sigmoid_gate, 1) \
     X(hardswish_gate, 2) X(square_gate, 1) X(sqrt_gate, 4)
 #define LNN_BINARY_HEAVY(X) X(elu_gate, 8) X(gelu_gate, 20) X(gelu_tanh_gate, 14) X(silu_gate, 10)
-#define LNN_BINARY(X) LNN_BINARY_COMMON(X) LNN_BINARY_LIGHT(X) LNN_BINARY_HEAVY(X) X(pow, 40) /* pow's loop is not the plain one */
+#define LNN_BINARY(X) LNN_BINARY_COMMON(X) LNN_BINARY_EXTREME(X) LNN_BINARY_LIGHT(X) LNN_BINARY_HEAVY(X) X(pow, 40) /* pow's loop is not the plain one */
 
-/* functions whose value and gate are had together, as they share an exponential */
+/* functions whose value and gate are had together, as they share an exponential (or a root: powers) */
 #define LNN_BOTH(X) X(gelu, 25) X(gelu_tanh, 20) X(silu, 15)
 
 /* optimiser updates: name, arrays an optimiser keeps beside the parameter */
@@ -39,7 +39,7 @@
     X(sgd, 0) X(momentum, 1) X(adam, 2) X(amsgrad, 3) X(rmsprop, 1) X(rmsprop_momentum, 2) X(rmsprop_centered, 2) \
     X(rmsprop_centered_momentum, 3) X(adagrad, 1)
 
-#define LNN_TRIPLE(X) X(where, 1) X(larger_gate, 1) X(muladd, 1) X(div_gate, 5) X(pow_gate, 42)
+#define LNN_TRIPLE(X) X(where, 1) X(larger_gate, 4) X(muladd, 1) X(div_gate, 5) X(pow_gate, 42)
 #define LNN_COMPARE(X) X(eq, 1) X(ne, 1) X(lt, 1) X(le, 1) X(gt, 1) X(ge, 1)
 
 /* Loops see untyped pointers, so that both number types share one signature. A step is 0 (one value for
@@ -51,7 +51,7 @@ typedef void (*lnn_binary)(const void *a, const void *b, void *y, ptrdiff_t n, i
 typedef void (*lnn_where)(const void *c, const void *a, const void *b, void *y, ptrdiff_t n, int c_step,
                           int a_step, int b_step);
 
-typedef void (*lnn_both)(const void *x, const void *t, void *y, void *dot, ptrdiff_t n);
+typedef void (*lnn_both)(const void *x, const void *number, const void *t, void *y, void *dot, ptrdiff_t n, int far);
 typedef void (*lnn_update)(const void *const *in, void *const *out, const double *c, ptrdiff_t n);
 
 typedef struct { const char *name; int cost; lnn_unary f32, f64; } lnn_unary_entry;
@@ -98,15 +98,7 @@ static inline double lnn_near_f64(double s) {
         (1.4659775274047436e-08 + s * (-1.1372848856791674e-09 + s * (5.957176147748911e-11))))))))))));
 }
 
-/* asks memory for bytes that will be read or written soon, of two arrays in turn, which is quicker than one after the other; where
- * there are none nothing happens */
-static void lnn_fetch(const char *a, const char *b, ptrdiff_t bytes) {
-    for (ptrdiff_t i = 0; i < bytes; i += 64) {
-        __builtin_prefetch(a + i, 1);
-        __builtin_prefetch(b + i, 1);
-    }
-    __asm__ volatile(""); /* or the compiler finds that a call changes nothing, and leaves it out */
-}
+#include "chain.h"
 
 #define LNN_IVDEP _Pragma("GCC ivdep")
 enum { LNN_LINE = 256, LNN_SPELL_OVER = 16 };
@@ -176,7 +168,7 @@ static const lnn_binary_entry lnn_compare_table[] = {LNN_COMPARE(LNN_ENTRY) {NUL
 static const lnn_triple_entry lnn_triple_table[] = {LNN_TRIPLE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 #undef LNN_ENTRY
 #define LNN_ENTRY(name, cost) {#name, cost, lnn_##name##_both_f32, lnn_##name##_both_f64},
-static const lnn_both_entry lnn_both_table[] = {LNN_BOTH(LNN_ENTRY) {NULL, 0, NULL, NULL}};
+static const lnn_both_entry lnn_both_table[] = {LNN_BOTH(LNN_ENTRY) LNN_ENTRY(pow, 20) {NULL, 0, NULL, NULL}};
 #undef LNN_ENTRY
 #define LNN_ENTRY(name, slots) {#name, slots, lnn_##name##_update_f32, lnn_##name##_update_f64},
 static const lnn_update_entry lnn_update_table[] = {LNN_UPDATE(LNN_ENTRY) {NULL, 0, NULL, NULL}};

@@ -14,7 +14,7 @@ from cython.parallel cimport prange
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
     CHAIN, CHAIN_FAR, CHAIN_FETCH, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp,
-    ChainPlan, ChainView, chain_ahead, chain_open, chain_run, chain_segment, lnn_binary, lnn_unary, lnn_where,
+    ChainPlan, ChainView, chain_ahead, chain_move, chain_open, chain_run, lnn_binary, lnn_chain_walk, lnn_unary, lnn_where,
 )
 from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
 from lean_nn_c._update cimport ADAGRAD, ADAM, MAX_NUMBERS, MOMENTUM, PLAIN, RMSPROP, UpdatePlan, lnn_update, number, numbers_of, update_block
@@ -32,7 +32,7 @@ cdef extern from "elementwise.h" nogil:
         const char* name
         int cost
         lnn_binary f32, f64
-    ctypedef void (*lnn_both)(const void*, const void*, void*, void*, Py_ssize_t) noexcept nogil
+    ctypedef void (*lnn_both)(const void*, const void*, const void*, void*, void*, Py_ssize_t, bint) noexcept nogil
     ctypedef struct lnn_both_entry:
         const char* name
         int cost
@@ -269,8 +269,8 @@ cdef int run_chain(const void* plan, char** arrays) noexcept nogil:
     return 0
 
 
-cdef tuple read_chain(ChainPlan* p, Py_ssize_t cells, list inputs, list ops, list items, bint wide, int outputs):
-    """Fill in the plan; returns the bytes of inputs and outputs."""
+cdef tuple read_chain(ChainPlan* p, Py_ssize_t cells, list inputs, list ops, list items, bint wide, int outputs, bint summed=False):
+    """Fill in the plan; returns the bytes of inputs and outputs, which stay in the cache where they are only summed."""
     cdef int i, k, readable = CHAIN_OUT     # places below are inputs and temporaries, and outputs that have been written
     if len(inputs) > CHAIN_INPUTS or len(ops) > CHAIN_OPS or len(items) != CHAIN_PLACES or not 1 <= outputs <= CHAIN_OUTPUTS:
         raise ValueError(f"chain: at most {CHAIN_INPUTS} inputs and {CHAIN_OPS} operations; got {len(inputs)} and {len(ops)}")
@@ -297,7 +297,7 @@ cdef tuple read_chain(ChainPlan* p, Py_ssize_t cells, list inputs, list ops, lis
                 raise ValueError(f"chain: places are inputs and temporaries; got {sources}")
         if p.op[i].dst == readable:
             readable += 1
-    chain_ahead(p)
+    chain_ahead(p, summed)
     return tuple(sizes)
 
 
@@ -320,25 +320,29 @@ def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bi
 
 cdef struct BothPlan:
     lnn_both f
+    bint number
     Py_ssize_t item, cells, cost
 
 
 cdef int run_both(const void* plan, char** at) noexcept nogil:
-    """x and its tangent ↦ value and tangent."""
+    """x, a number if the function has one, x's tangent ↦ value and tangent."""
     cdef const BothPlan* p = <const BothPlan*>plan
     cdef Py_ssize_t i, skip, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
     cdef int threads = threads_for(p.cells * p.cost)
+    cdef bint far = 4 * p.item * p.cells >= <Py_ssize_t>CHAIN_FAR * threads
+    cdef char** rest = at + 1 + p.number
     if threads == 1 or tasks == 1:
-        p.f(at[0], at[1], at[2], at[3], p.cells)
+        p.f(at[0], at[1], rest[0], rest[1], rest[2], p.cells, far)
         return STEP_DONE
     for i in prange(tasks, num_threads=threads, schedule="static"):
         skip = i * CHAIN_TASK * p.item
-        p.f(at[0] + skip, at[1] + skip, at[2] + skip, at[3] + skip, min(<Py_ssize_t>CHAIN_TASK, p.cells - i * CHAIN_TASK))
+        p.f(at[0] + skip, at[1], rest[0] + skip, rest[1] + skip, rest[2] + skip,
+            min(<Py_ssize_t>CHAIN_TASK, p.cells - i * CHAIN_TASK), far)
     return STEP_DONE
 
 
-def both_step(str name, Py_ssize_t cells, bint wide):
-    """`name` of x and its gate of x's tangent, which share what both compute; None where there is no such loop."""
+def both_step(str name, Py_ssize_t cells, bint wide, bint number=False):
+    """`name` of x, and perhaps of a number, and its gate of x's tangent, which share what both compute; None where there is no such loop."""
     cdef BothPlan p
     cdef const lnn_both_entry* entry = lnn_both_table
     cdef bytes wanted = name.encode("ascii")
@@ -346,8 +350,8 @@ def both_step(str name, Py_ssize_t cells, bint wide):
         entry += 1
     if entry.name == NULL or not 0 <= cells < 1e18:
         return None
-    p.f, p.item, p.cells, p.cost = entry.f64 if wide else entry.f32, 8 if wide else 4, cells, entry.cost
-    return make_step(name, run_both, &p, sizeof(p), (cells * p.item,) * 4, 2)
+    p.f, p.number, p.item, p.cells, p.cost = entry.f64 if wide else entry.f32, number, 8 if wide else 4, cells, entry.cost
+    return make_step(name, run_both, &p, sizeof(p), (cells * p.item, *[p.item] * number, *[cells * p.item] * 3), 2)
 
 
 # ------------------------------------------------------------------------------------ the sums of a chain
@@ -375,22 +379,19 @@ cdef void total_task(const TotalPlan* p, char** arrays, bint far, Py_ssize_t tas
     cdef char line[CHAIN_OUTPUTS][TOTAL_LINE * 8]
     cdef char lines[CHAIN_OUTPUTS][TOTAL_LINES * 8]
     cdef ChainView view
-    cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), done = 0, n
+    cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), n
     cdef Py_ssize_t most = CHAIN_FETCH // c.item[CHAIN_INPUTS] if far else TOTAL_LINE
     cdef int k, found = 0
-    chain_open(c, arrays, temps, far, first, &view)
+    chain_open(c, arrays, temps, first, &view)
     while first < stop:
-        n = min(stop - first, most)
+        n = min(stop - first, <Py_ssize_t>TOTAL_LINE)
         for k in range(c.outputs):
-            view.at[CHAIN_OUT + k] = line[k] + done * c.item[CHAIN_OUT + k]
-        chain_segment(c, &view, n)
-        for k in range(c.inputs):
-            view.at[k] += n * c.item[k]
-        first, done = first + n, done + n
-        if done == TOTAL_LINE or first == stop:
-            for k in range(c.outputs):
-                put_sum(p.wide, line[k], done, 1, lines[k], found)
-            found, done = found + 1, 0
+            view.at[CHAIN_OUT + k] = line[k]
+        lnn_chain_walk(c.op, c.ops, &view, n, most, far)
+        chain_move(c, &view, n)
+        for k in range(c.outputs):
+            put_sum(p.wide, line[k], n, 1, lines[k], found)
+        first, found = first + n, found + 1
     for k in range(c.outputs):
         put_sum(p.wide, lines[k], found, 1, sums[k], task)
 
@@ -420,7 +421,7 @@ def total_step(str name, Py_ssize_t cells, int inputs, list ops, list items, bin
     """The sums of what a chain of `inputs` inputs would write, divided by `counts`; the rest as in `chain_step`."""
     cdef TotalPlan p
     cdef int k, outputs = len(counts)
-    sizes = read_chain(&p.chain, cells, [(0, 0)] * inputs, ops, items, wide, outputs)
+    sizes = read_chain(&p.chain, cells, [(0, 0)] * inputs, ops, items, wide, outputs, True)
     for k in range(outputs):
         p.count[k] = counts[k]
     p.wide = wide

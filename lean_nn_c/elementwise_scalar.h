@@ -158,28 +158,32 @@ static LNN_APART const real *T(lnn_spread)(const void *x, int step, real *line, 
 typedef void (*T(lnn_part_of_2))(const real *a, const real *b, real *y, ptrdiff_t n, double p0, double p1);
 static LNN_APART void T(lnn_pairs)(T(lnn_part_of_2) part, const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, int b_step,
                                    double p0, double p1) {
-    if (a_step && b_step) { part((const real *)va, (const real *)vb, (real *)vy, n, p0, p1); return; }
     real a_line[LNN_LINE], b_line[LNN_LINE];
     const real *a = T(lnn_spread)(va, a_step, a_line, n), *b = T(lnn_spread)(vb, b_step, b_line, n);
     for (real *y = (real *)vy; n > 0; n -= LNN_LINE, y += LNN_LINE, a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0)
         part(a, b, y, n < LNN_LINE ? n : LNN_LINE, p0, p1);
 }
-#define BINARY_LOOP(name, cost) \
-    static void T(lnn_##name##_part)(const real *a, const real *b, real *y, ptrdiff_t n, double p0, double p1) { \
+#define BINARY_WITH(name, ...) \
+    static LNN_APART void T(lnn_##name##_part)(const real *a, const real *b, real *y, ptrdiff_t n, double p0, double p1) { \
         const real p = (real)p0, q = (real)p1; \
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(a[i], b[i], p, q); \
     } \
     static void T(lnn_##name##_loop)(const void *va, const void *vb, void *vy, ptrdiff_t n, int a_step, \
                                      int b_step, double p0, double p1) { \
-        T(lnn_pairs)(T(lnn_##name##_part), va, vb, vy, n, a_step, b_step, p0, p1); \
+        __VA_ARGS__ \
+        if (a_step && b_step) T(lnn_##name##_part)((const real *)va, (const real *)vb, (real *)vy, n, p0, p1); \
+        else T(lnn_pairs)(T(lnn_##name##_part), va, vb, vy, n, a_step, b_step, p0, p1); \
     }
-/* sums and products with one number are common enough for a loop of their own */
+#define BINARY_LOOP(name, cost) BINARY_WITH(name, )
+/* sums, products and extremes with one number are common enough for a loop of their own */
 #define NUMBER_LOOP(name) \
     if (a_step && !b_step && n) { \
         const real *x = (const real *)va, one = *(const real *)vb; \
-        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(x[i], one, p, q); \
+        real *to = (real *)vy; \
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) to[i] = T(lnn_##name)(x[i], one, (real)p0, (real)p1); \
         return; \
     }
+#define EXTREME_LOOP(name, cost) BINARY_WITH(name, NUMBER_LOOP(name))
 
 /* Functions of many instructions go by whole vectors, WIDTH values at a time, and what is left at the end is a vector too, with zeros
  * behind: a second, scalar, text of each would be a third of the module, and short arrays would take it. Where
@@ -225,7 +229,7 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
 #endif
 #ifdef __AVX__
 #define BOTH_TURNS(name, cost) \
-    static void T(lnn_##name##_both)(const void *vx, const void *vt, void *vy, void *vdot, ptrdiff_t n) { \
+    static void T(lnn_##name##_both)(const void *vx, const void *unused, const void *vt, void *vy, void *vdot, ptrdiff_t n, int far) { \
         const real *x = (const real *)vx, *t = (const real *)vt; \
         real *y = (real *)vy, *dot = (real *)vdot, x_last[WIDTH], t_last[WIDTH]; \
         for (; n > 0; n -= WIDTH, x += WIDTH, t += WIDTH, y += WIDTH, dot += WIDTH) { \
@@ -241,7 +245,7 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
     }
 #else
 #define BOTH_TURNS(name, cost) \
-    static void T(lnn_##name##_both)(const void *vx, const void *vt, void *vy, void *vdot, ptrdiff_t n) { \
+    static void T(lnn_##name##_both)(const void *vx, const void *unused, const void *vt, void *vy, void *vdot, ptrdiff_t n, int far) { \
         const real *x = (const real *)vx, *t = (const real *)vt; \
         real *y = (real *)vy, *dot = (real *)vdot; \
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { \
@@ -257,6 +261,7 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
 LNN_UNARY_LIGHT(UNARY_LOOP)
 LNN_UNARY_HEAVY(UNARY_TURNS)
 LNN_BINARY_COMMON(COMMON_LOOP)
+LNN_BINARY_EXTREME(EXTREME_LOOP)
 LNN_BINARY_LIGHT(BINARY_LOOP)
 LNN_BINARY_HEAVY(BINARY_TURNS)
 LNN_BOTH(BOTH_TURNS)
@@ -294,29 +299,55 @@ static void T(lnn_pow_loop)(const void *va, const void *vb, void *vy, ptrdiff_t 
 /* t·b·a^(b − 1), and 0 where b is 0: a constant has no slope even at a = 0. Powers go pow's own ways, a line at a time; the
  * commonest have a loop of their own, and x^(−1/2) has none among those. */
 static inline real T(lnn_slope)(real t, real b, real power) { return b == 0 ? R(0) : t * (b * power); }
+static inline real T(lnn_half_slope)(real t, real b, real root) { return t * (b / root); }
+static inline real T(lnn_less_slope)(real t, real b, real a, real root) { return t * (b / M(fabs)(a) / root); }
 static void T(lnn_pow_gate_loop)(const void *vt, const void *va, const void *vb, void *vy, ptrdiff_t n, int t_step, int a_step,
                                  int b_step) {
     real t_line[LNN_LINE], b_line[LNN_LINE], less[LNN_LINE], power[LNN_LINE], *y = (real *)vy;
-    const real *t = T(lnn_spread)(vt, t_step, t_line, n), *a = (const real *)va, *b = T(lnn_spread)(vb, b_step, b_line, n);
+    const real *t = T(lnn_spread)(vt, t_step, t_line, n), *a = (const real *)va, *b = (const real *)vb;
     const real one = (n && !b_step && a_step && t_step) ? *b : R(0);
     if (one == R(3)) {
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = t[i] * (one * (a[i] * a[i]));
         return;
     }
     if (one == R(0.5)) {
-        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = t[i] * (one / T(lnn_half_power)(a[i]));
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_half_slope)(t[i], one, T(lnn_half_power)(a[i]));
         return;
     }
     if (one == R(-0.5)) {
-        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = t[i] * (one / M(fabs)(a[i]) / T(lnn_half_power)(a[i]));
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_less_slope)(t[i], one, a[i], T(lnn_half_power)(a[i]));
         return;
     }
+    b = T(lnn_spread)(vb, b_step, b_line, n);
     for (ptrdiff_t left = n; left > 0; left -= LNN_LINE, y += LNN_LINE) {
         const ptrdiff_t size = left < LNN_LINE ? left : LNN_LINE;
         for (ptrdiff_t i = 0; i < (b_step ? size : 1); i++) less[i] = b[i] - R(1);
         T(lnn_pow_loop)(a, less, power, size, a_step, b_step, 0, 0);
         LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) y[i] = T(lnn_slope)(t[i], b[i], power[i]);
         t += t_step ? LNN_LINE : 0, a += a_step ? LNN_LINE : 0, b += b_step ? LNN_LINE : 0;
+    }
+}
+/* a root is taken once for both */
+static void T(lnn_pow_both)(const void *vx, const void *ve, const void *vt, void *vy, void *vdot, ptrdiff_t n, int far) {
+    const real *x = (const real *)vx, *t = (const real *)vt, e = *(const real *)ve;
+    real *y = (real *)vy, *dot = (real *)vdot;
+    if (e == R(0.5)) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) {
+            const real by = t[i], root = T(lnn_half_power)(x[i]);
+            y[i] = root, dot[i] = T(lnn_half_slope)(by, e, root);
+        }
+    } else if (e == R(-0.5)) {
+        LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) {
+            const real at = x[i], by = t[i], root = T(lnn_half_power)(at);
+            y[i] = R(1) / root, dot[i] = T(lnn_less_slope)(by, e, at, root);
+        }
+    } else for (const ptrdiff_t turn = far ? LNN_BURST / (ptrdiff_t)sizeof(real) : LNN_TURN; n > 0;
+                n -= turn, x += turn, t += turn, y += turn, dot += turn) { /* as chains go, see _chain.pxd */
+        const ptrdiff_t size = n < turn ? n : turn, bytes = far ? LNN_BURST : 0;
+        lnn_fetch((const char *)t, bytes), lnn_fetch((const char *)dot, bytes);
+        T(lnn_pow_loop)(x, &e, y, size, 1, 0, 0, 0);
+        lnn_fetch((const char *)(x + size), bytes), lnn_fetch((const char *)(y + size), bytes);
+        T(lnn_pow_gate_loop)(t, x, &e, dot, size, 1, 1, 0);
     }
 }
 
@@ -357,14 +388,21 @@ static LNN_APART void T(lnn_triples)(T(lnn_part_of_3) part, const void *va, cons
     }
 }
 #define TRIPLE_LOOP(name, ...) \
-    static void T(lnn_##name##_part)(const real *a, const real *b, const real *c, real *y, ptrdiff_t n) { \
+    static LNN_APART void T(lnn_##name##_part)(const real *a, const real *b, const real *c, real *y, ptrdiff_t n) { \
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_##name)(a[i], b[i], c[i]); \
     } \
     static void T(lnn_##name##_loop)(const void *va, const void *vb, const void *vc, void *vy, ptrdiff_t n, int a_step, int b_step, int c_step) { \
         __VA_ARGS__ \
-        T(lnn_triples)(T(lnn_##name##_part), va, vb, vc, vy, n, a_step, b_step, c_step); \
+        if (a_step && b_step && c_step) T(lnn_##name##_part)((const real *)va, (const real *)vb, (const real *)vc, (real *)vy, n); \
+        else T(lnn_triples)(T(lnn_##name##_part), va, vb, vc, vy, n, a_step, b_step, c_step); \
     }
-TRIPLE_LOOP(larger_gate, )
+TRIPLE_LOOP(larger_gate, if (a_step && b_step != c_step && n) { /* beside a number */
+    const real *t = (const real *)va, *x = (const real *)(b_step ? vb : vc), one = *(const real *)(b_step ? vc : vb);
+    real *y = (real *)vy;
+    if (b_step) { LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_larger_gate)(t[i], x[i], one); }
+    else { LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) y[i] = T(lnn_larger_gate)(t[i], one, x[i]); }
+    return;
+})
 static inline real T(lnn_div_gate)(real t, real y, real b) { return -(t * y) / b; } /* y = a / b, which falls as b grows */
 TRIPLE_LOOP(div_gate, )
 #pragma GCC push_options
@@ -391,6 +429,8 @@ TRIPLE_LOOP(muladd, if (a_step && !b_step && !c_step && n) { /* a plane of one c
 #undef NUMBER_LOOP
 #undef COMMON_LOOP
 #undef BINARY_LOOP
+#undef BINARY_WITH
+#undef EXTREME_LOOP
 #undef BINARY_TURNS
 #undef BOTH_TURNS
 #undef COMPARE_LOOP

@@ -14,8 +14,7 @@
  *     CROSS        −Σ q·log p                          CROSS_BACK    (p − q)·g/count
  *     NLL          −x at the class                     NLL_BACK      −g/count at the class, else 0
  *
- * LOGSUMEXP, LOG_SOFTMAX and CROSS (with smooth = 0) give their tangents as well where there is a t: Σ p·t, t − Σ p·t, and Σ p·t − t at
- * the class.
+ * LOGSUMEXP, LOG_SOFTMAX and CROSS give their tangents as well where there is a t: Σ p·t, t − Σ p·t, and Σ p·t − Σ q·t.
  * q has 1 − smooth at the line's class beside smooth/n everywhere; a line whose class is `ignore` gives 0.
  */
 #ifndef LNN_LINES_H
@@ -41,6 +40,7 @@ typedef struct {
     double smooth, count;
     int64_t ignore;
     const void *x, *t, *g;      /* t and g may be NULL, where the kind has none */
+    const void *even;           /* Σ t of each line, where they are at hand, or NULL */
     const int64_t *idx;         /* classes, or NULL */
     void *y, *dot;              /* dot: the tangents of y, or NULL */
 } lnn_lines;

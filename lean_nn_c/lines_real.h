@@ -181,20 +181,25 @@ LNN_INLINE void LNN_NAME(lnn_exps)(const T *x, T *to, ptrdiff_t n, T shift, cons
     LNN_NAME(lnn_put_part)(to + whole, *(const VU *)last, n - whole);
 }
 
-/* Σ e for e = exp(x − shift), left in `e` unless that is NULL; Σ e·t in *dot where there is a t, Σ (shift − x) where dot is alone */
-static LNN_APART T LNN_NAME(lnn_exp_line)(const T *x, const T *t, T *e, ptrdiff_t n, T shift, T *dot) {
-    T buffer[LNN_CHUNK], total = 0, other = 0;
+/* Σ e for e = exp(x − shift), left in `e` unless that is NULL; Σ e·t in *dot and Σ (shift − x) in *below, where they are wanted */
+static LNN_APART T LNN_NAME(lnn_exp_line)(const T *x, const T *t, T *e, ptrdiff_t n, T shift, T *dot, T *below) {
+    T buffer[LNN_CHUNK], total = 0, other = 0, depth = 0;
     for (ptrdiff_t i = 0; i < n; i += LNN_CHUNK) {
         const ptrdiff_t size = n - i < LNN_CHUNK ? n - i : LNN_CHUNK;
         T *to = e ? e + i : buffer;
         LNN_NAME(lnn_exps)(x + i, to, size, shift, 1);
         total += LNN_NAME(lnn_chunk_sum)(to, size);
-        if (!dot) continue;
-        if (t) { EACH (ptrdiff_t k = 0; k < size; k++) buffer[k] = to[k] * t[i + k]; }
-        else { EACH (ptrdiff_t k = 0; k < size; k++) buffer[k] = shift - x[i + k]; }
-        other += LNN_NAME(lnn_chunk_sum)(buffer, size);
+        if (dot) {
+            EACH (ptrdiff_t k = 0; k < size; k++) buffer[k] = to[k] * t[i + k];
+            other += LNN_NAME(lnn_chunk_sum)(buffer, size);
+        }
+        if (below) {
+            EACH (ptrdiff_t k = 0; k < size; k++) buffer[k] = shift - x[i + k];
+            depth += LNN_NAME(lnn_chunk_sum)(buffer, size);
+        }
     }
     if (dot) *dot = other;
+    if (below) *below = depth;
     return total;
 }
 
@@ -221,8 +226,19 @@ LNN_INLINE T LNN_NAME(lnn_cross)(T below, T mean_below, T smooth, T rest) {
     return (smooth != 0 ? (1 - smooth) * below + smooth * mean_below : below) + rest;
 }
 
-/* its tangent Σ p·t − t at the class, times 1, or 0 where the line is ignored: the words of `_cross_tangent` in ops/loss.py */
-LNN_INLINE T LNN_NAME(lnn_cross_dot)(T mean, const T *at, int counts) { return (mean - (counts ? *at : 0)) * (T)counts; }
+/* (1 − smooth)·t at the class + smooth/n·Σ t, `even`, rounded as products and a sum are */
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=off")
+static LNN_APART T LNN_NAME(lnn_cross_own)(T own, T even, double smooth, ptrdiff_t n) {
+    return own * (T)(1 - smooth) + even * (T)(smooth / (double)n);
+}
+#pragma GCC pop_options
+/* its tangent Σ p·t − Σ q·t, times 1, or 0 where the line is ignored: the words of `_cross_tangent` in ops/loss.py */
+LNN_INLINE T LNN_NAME(lnn_cross_dot)(const lnn_lines *job, T mean, const T *at, T even, int counts) {
+    T own = counts ? *at : 0;
+    if (job->smooth != 0) own = LNN_NAME(lnn_cross_own)(own, even, job->smooth, job->n);
+    return (mean - own) * (T)counts;
+}
 
 /* what line i is weighted by on the way back */
 LNN_INLINE T LNN_NAME(lnn_weight)(const lnn_lines *job, ptrdiff_t i) {
@@ -281,8 +297,10 @@ static int LNN_NAME(lnn_soft_early)(const lnn_lines *job, ptrdiff_t o) {
 LNN_INLINE void LNN_NAME(lnn_soft_dot)(const lnn_lines *job, ptrdiff_t o, const T mean) {
     const ptrdiff_t n = job->n;
     const T *t = (const T *)job->t + o * n;
-    if (job->kind == LNN_CROSS)
-        ((T *)job->dot)[o] = LNN_NAME(lnn_cross_dot)(mean, t + job->idx[o], job->idx[o] != job->ignore);
+    if (job->kind == LNN_CROSS) {
+        const T even = job->smooth != 0 ? LNN_NAME(lnn_row_sum)(t, n) : 0;
+        ((T *)job->dot)[o] = LNN_NAME(lnn_cross_dot)(job, mean, t + job->idx[o], even, job->idx[o] != job->ignore);
+    }
     else if (job->kind == LNN_LOGSUMEXP) ((T *)job->dot)[o] = mean;
     else {
 #define MOVED(L) (L(t) - mean)
@@ -290,7 +308,8 @@ LNN_INLINE void LNN_NAME(lnn_soft_dot)(const lnn_lines *job, ptrdiff_t o, const 
     }
 }
 
-/* What becomes of the o-th line: `total` is Σ exp(x − shift) or its logarithm, left in y where the kind wants the terms. */
+/* What becomes of the o-th line: `total` is Σ exp(x − shift) or its logarithm, left in y where the kind wants the terms, `other` what
+ * else was summed. */
 static void LNN_NAME(lnn_soft_late)(const lnn_lines *job, ptrdiff_t o, const T shift, const T total, const T other) {
     const ptrdiff_t n = job->n;
     const T *x = (const T *)job->x + o * n, smooth = (T)job->smooth;
@@ -315,8 +334,8 @@ static void LNN_NAME(lnn_soft_late)(const lnn_lines *job, ptrdiff_t o, const T s
 
 /* contiguous lines, LNN_ABREAST of them at most: their logarithms are had together */
 static void LNN_NAME(lnn_soft_lines)(const lnn_lines *job, ptrdiff_t first, int lines) {
-    T shift[LNN_ABREAST] = {0}, total[LNN_ABREAST], other[LNN_ABREAST] = {0};
-    const int kind = job->kind, terms = kind == LNN_SOFTMAX || kind == LNN_CROSS_BACK;
+    T shift[LNN_ABREAST] = {0}, total[LNN_ABREAST], other[LNN_ABREAST] = {0}, below[LNN_ABREAST] = {0};
+    const int kind = job->kind, terms = kind == LNN_SOFTMAX || kind == LNN_CROSS_BACK, evens = kind == LNN_CROSS && job->smooth != 0;
     const ptrdiff_t n = job->n;
     int early[LNN_ABREAST];
     for (int k = 0; k < LNN_ABREAST; k++) total[k] = 1;
@@ -325,34 +344,33 @@ static void LNN_NAME(lnn_soft_lines)(const lnn_lines *job, ptrdiff_t first, int 
         if ((early[k] = LNN_NAME(lnn_soft_early)(job, first + k))) continue;
         shift[k] = LNN_NAME(lnn_row_max)(x, n);
         total[k] = LNN_NAME(lnn_exp_line)(x, t, terms ? (T *)job->y + (first + k) * n : NULL, n, shift[k],
-                                          t || (kind == LNN_CROSS && job->smooth != 0) ? other + k : NULL);
+                                          t ? other + k : NULL, evens ? below + k : NULL);
     }
     for (int k = 0; k < lines && job->dot; k++) LNN_NAME(lnn_soft_dot)(job, first + k, other[k] / total[k]);
     if (lnn_soft_logs(kind)) { EACH (int k = 0; k < LNN_ABREAST; k++) total[k] = LNN_NAME(lnn_vlog)(total[k]); }
     for (int k = 0; k < lines; k++)
-        if (!early[k]) LNN_NAME(lnn_soft_late)(job, first + k, shift[k], total[k], other[k]);
+        if (!early[k]) LNN_NAME(lnn_soft_late)(job, first + k, shift[k], total[k], evens ? below[k] : other[k]);
 }
 
 /* `columns` lines side by side, the terms of LNN_GROUP rows added first: total = Σ e with e = exp(x − shift), left in `y` unless that
- * is NULL, and other, unless that is NULL, = Σ e·t, or Σ (shift − x) without a t; without a shift, total = Σ x·t */
+ * is NULL, and, unless these are NULL, other = Σ e·t, below = Σ (shift − x); without a shift, total = Σ x·t */
 static void LNN_NAME(lnn_soft_group)(const T *x, const T *t, T *y, ptrdiff_t rows, ptrdiff_t pitch, int columns, const T *shift,
-                                     T *total, T *other) {
-    T group[LNN_COLUMNS], second[LNN_COLUMNS], e[LNN_COLUMNS];
-    for (int k = 0; k < columns; k++) { total[k] = 0; if (other) other[k] = 0; }
+                                     T *total, T *other, T *below) {
+    T group[LNN_COLUMNS], second[LNN_COLUMNS], third[LNN_COLUMNS], e[LNN_COLUMNS];
+    for (int k = 0; k < columns; k++) { total[k] = 0; if (other) other[k] = 0; if (below) below[k] = 0; }
     for (ptrdiff_t first = 0; first < rows; first += LNN_GROUP) {
         const ptrdiff_t end = rows - first < LNN_GROUP ? rows : first + LNN_GROUP;
-        for (int k = 0; k < columns; k++) group[k] = second[k] = 0;
+        for (int k = 0; k < columns; k++) group[k] = second[k] = third[k] = 0;
         for (ptrdiff_t r = first; r < end; r++) {
             const T *row = x + r * pitch, *beside = t + (t ? r * pitch : 0);
             if (shift) { EACH (int k = 0; k < columns; k++) e[k] = LNN_NAME(lnn_vexp_down)(row[k] - shift[k]); }
             else { EACH (int k = 0; k < columns; k++) e[k] = row[k] * beside[k]; }
             for (int k = 0; k < columns; k++) group[k] += e[k];
             if (y) memcpy(y + r * pitch, e, (size_t)columns * sizeof(T));
-            if (!other) continue;
-            if (t) { for (int k = 0; k < columns; k++) second[k] += e[k] * beside[k]; }
-            else { for (int k = 0; k < columns; k++) second[k] += shift[k] - row[k]; }
+            if (other) { for (int k = 0; k < columns; k++) second[k] += e[k] * beside[k]; }
+            if (below) { for (int k = 0; k < columns; k++) third[k] += shift[k] - row[k]; }
         }
-        for (int k = 0; k < columns; k++) { total[k] += group[k]; if (other) other[k] += second[k]; }
+        for (int k = 0; k < columns; k++) { total[k] += group[k]; if (other) other[k] += second[k]; if (below) below[k] += third[k]; }
     }
 }
 
@@ -362,9 +380,10 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
     const T *x = (const T *)job->x + at, *t = job->t ? (const T *)job->t + at : NULL;
     T *y = (T *)job->y + at, *single = (T *)job->y + line;
     const T smooth = (T)job->smooth;
-    const int kind = job->kind;
-    T shift[LNN_COLUMNS], total[LNN_COLUMNS], other[LNN_COLUMNS], mean[LNN_COLUMNS];
-    if (kind == LNN_SOFT_SLOPE) LNN_NAME(lnn_soft_group)(x, t, NULL, rows, pitch, columns, NULL, total, NULL);
+    const int kind = job->kind, evens = kind == LNN_CROSS && smooth != 0;
+    T shift[LNN_COLUMNS], total[LNN_COLUMNS], other[LNN_COLUMNS], below[LNN_COLUMNS] = {0}, mean[LNN_COLUMNS], sums[LNN_COLUMNS];
+    const T *even = (const T *)job->even;
+    if (kind == LNN_SOFT_SLOPE) LNN_NAME(lnn_soft_group)(x, t, NULL, rows, pitch, columns, NULL, total, NULL, NULL);
     else if (kind == LNN_UNLOG) LNN_NAME(lnn_column_sum)(t, rows, pitch, columns, total);
     else {
         for (int k = 0; k < columns; k++) shift[k] = x[k];
@@ -373,19 +392,20 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
             EACH (int k = 0; k < columns; k++) shift[k] = row[k] > shift[k] ? row[k] : shift[k];
         }
         LNN_NAME(lnn_soft_group)(x, t, kind == LNN_SOFTMAX || kind == LNN_CROSS_BACK ? y : NULL, rows, pitch, columns, shift, total,
-                                 t || (kind == LNN_CROSS && smooth != 0) ? other : NULL);
+                                 t ? other : NULL, evens ? below : NULL);
     }
+    if (evens && t && !even) { LNN_NAME(lnn_column_sum)(t, rows, pitch, columns, sums); even = sums; }
     if (t && lnn_soft_logs(kind)) { EACH (int k = 0; k < columns; k++) mean[k] = other[k] / total[k]; }
     if (lnn_soft_logs(kind)) { EACH (int k = 0; k < columns; k++) total[k] = LNN_NAME(lnn_vlog)(total[k]); }
     for (int k = 0; k < columns; k++) {
         const int64_t c = job->idx ? job->idx[line + k] : 0;
-        if (t && kind == LNN_CROSS) ((T *)job->dot)[line + k] = LNN_NAME(lnn_cross_dot)(mean[k], t + c * pitch + k, c != job->ignore);
+        if (t && kind == LNN_CROSS) ((T *)job->dot)[line + k] = LNN_NAME(lnn_cross_dot)(job, mean[k], t + c * pitch + k, even ? even[k] : 0, c != job->ignore);
         if (t && kind == LNN_LOGSUMEXP) ((T *)job->dot)[line + k] = mean[k];
         const T g = kind == LNN_CROSS_BACK ? LNN_NAME(lnn_weight)(job, line + k) : 1;
         if (kind == LNN_LOGSUMEXP) single[k] = LNN_NAME(lnn_log_total)(x + k, rows, pitch, shift[k], total[k]);
         else if (kind == LNN_EXPECT) single[k] = other[k] / total[k];
         else if (kind == LNN_CROSS && c == job->ignore) single[k] = 0;
-        else if (kind == LNN_CROSS) single[k] = LNN_NAME(lnn_cross)(shift[k] - x[c * pitch + k], other[k] / (T)rows, smooth, total[k]);
+        else if (kind == LNN_CROSS) single[k] = LNN_NAME(lnn_cross)(shift[k] - x[c * pitch + k], below[k] / (T)rows, smooth, total[k]);
         else if (kind == LNN_SOFTMAX || kind == LNN_CROSS_BACK) total[k] = g / total[k], other[k] = g * smooth / (T)rows;
     }
     if (lnn_soft_single(kind)) return;
@@ -408,9 +428,11 @@ static void LNN_NAME(lnn_soft_columns)(const lnn_lines *job, ptrdiff_t o, ptrdif
     }
 }
 
-/* Lines too short for vectors of their own, LNN_COLUMNS of them: set side by side, and the results back. */
+/* Lines too short for vectors of their own, LNN_COLUMNS of them: set side by side, and the results back; sums of t in the order of
+ * lines all the same. */
 static void LNN_NAME(lnn_soft_short)(const lnn_lines *job, ptrdiff_t first, int lines) {
     T x[LNN_SHORT * LNN_COLUMNS], t[LNN_SHORT * LNN_COLUMNS], y[LNN_SHORT * LNN_COLUMNS], dot[LNN_SHORT * LNN_COLUMNS];
+    T even[LNN_COLUMNS];
     const ptrdiff_t n = job->n;
     const int whole = !lnn_soft_single(job->kind);
     lnn_lines own = *job;
@@ -422,6 +444,10 @@ static void LNN_NAME(lnn_soft_short)(const lnn_lines *job, ptrdiff_t first, int 
             x[i * lines + line] = ((const T *)job->x)[(first + line) * n + i];
             if (job->t) t[i * lines + line] = ((const T *)job->t)[(first + line) * n + i];
         }
+    if (job->t && job->smooth != 0) {
+        LNN_NAME(lnn_row_sums)((const T *)job->t + first * n, even, n, lines);
+        own.even = even;
+    }
     LNN_NAME(lnn_soft_columns)(&own, 0, 0, lines);
     for (int line = 0; line < lines && whole; line++)
         for (ptrdiff_t i = 0; i < n; i++) {

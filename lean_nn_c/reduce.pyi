@@ -2,6 +2,7 @@ from lean_nn_c.step import Step
 
 KINDS: dict[str, tuple[int, str]]
 ROLES: tuple[str, ...]
+SUM_LINE: int
 
 def roundings(n: int) -> int: ...
 def sum_roundings(shape: tuple[int, ...], axes: tuple[int, ...]) -> int: ...

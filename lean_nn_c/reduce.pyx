@@ -30,6 +30,9 @@ cdef enum:
     PASSES = 72         # of one sum: 32 groups of axes at most, few of them so long that they are cut
 
 
+SUM_LINE = SPLIT     # values of a line that are summed without parts
+
+
 def roundings(n):
     """How many roundings a sum of `n` terms along one axis collects at most: the n of its γₙ."""
     if n <= SPLIT:
@@ -343,7 +346,7 @@ cdef int run_soft(const void* plan, char** at, real unused) noexcept nogil:
         if values == NULL:
             return STEP_NO_MEMORY
     job.x, job.t, job.g, job.y, job.dot = pick(at, p.x), pick(at, p.t), pick(at, p.g), at[p.y], pick(at, p.dot)
-    job.idx = <const int64_t*>pick(at, p.idx)
+    job.idx, job.even = <const int64_t*>pick(at, p.idx), NULL
     if job.idx != NULL:
         if not inside(job.idx, lines, job.n, job.ignore, True):
             give_scratch(values)
@@ -386,7 +389,7 @@ def soft_step(str name, bint wide, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t in
               str reduction="none"):
     """Along the lines of n of (outer, n, inner), by name: see lines.h. The last three are those of losses over classes.
 
-    "…, dual": the tangents as well, where x moves by t; without smoothing.
+    "…, dual": the tangents as well, where x moves by t.
     """
     cdef SoftPlan p
     cdef int item = 8 if wide else 4

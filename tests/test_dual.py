@@ -20,6 +20,7 @@ from lean_nn.primitive import FLOATS, NONDIFF, Joint, Primitive, primitive, regi
 from lean_nn.testing.primitives import Run
 from lean_nn.window import strided
 from lean_nn_c import elementwise as kernels
+from lean_nn_c.reduce import SUM_LINE
 
 load_all()
 
@@ -79,6 +80,8 @@ FAR = {
     "relu": lambda x: F.relu(x), "cube": lambda x: x**3, "times channels": lambda x: x * (x.detach()[0, :, :1, :1] + 2.0),
     "a condition": lambda x: F.where(x.detach() > 0.0, x, -1.0), "silu": F.silu, "gelu": F.gelu,
     "gelu, tanh": lambda x: F.gelu(x, "tanh"), "squares": lambda x: F.mse_loss(x, x.detach() * 0.5, "none"),
+    "at least a number": lambda x: F.maximum(x, 0.5), "at most a number": lambda x: F.minimum(x, 0.5),
+    "clamp": lambda x: F.clamp(x, -1.0, 1.0), "product": lambda x: x * x.detach(),
 }  # fmt: skip
 
 
@@ -111,6 +114,31 @@ def test_functions_that_share_an_exponential_are_one_loop(name):
             apart = registry[name](ln.tensor(x)), registry[f"{name}_gate"](ln.tensor(v), ln.tensor(x))
         assert bits((ln.tensor(y), ln.tensor(dot))) == bits(apart)
     assert kernels.both_step("relu", 8, False) is None
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("exponent", [0.5, -0.5, 3.0, 2.0, 0.0, -1.0, 1.7])
+def test_powers_take_a_root_once_and_have_the_rules_bits(exponent, dtype):
+    """Any number of cells; at 0, infinities and NaN as value and rule have them."""
+    e = ln.tensor(np.array(exponent, dtype))
+    for n in (0, 1, 9, 191, 192, 193, 1000):
+        x, v = (np.random.default_rng(s).standard_normal(n).astype(dtype) for s in (n, n + 1))
+        x[:6] = (np.inf, -np.inf, np.nan, -0.0, 0.0, -2.0)[:n]
+        y, dot = np.empty_like(x), np.empty_like(x)
+        step = kernels.both_step("pow", n, dtype == "float64", True)
+        assert step is not None
+        step(x, np.asarray(e), v, y, dot)
+        with ln.no_grad():
+            apart = registry["pow"](ln.tensor(x), e), registry["pow_gate"](ln.tensor(v), ln.tensor(x), e)
+        assert bits((ln.tensor(y), ln.tensor(dot))) == bits(apart)
+
+
+def test_a_power_of_one_number_is_no_array_to_a_number():
+    """Two single numbers go pow's way for arrays, as they do without a tangent."""
+    for x in np.random.default_rng(0).uniform(0.1, 9, (200, 1)).astype("float32"):
+        for shape in ((), (1,)):
+            a, b = ln.tensor(x.reshape(shape)), ln.tensor(np.full(shape, 0.5, "float32"))
+            assert bits([ln.jvp(lambda a, b=b: F.pow(a, b), (a,), (a,))[0]]) == bits([F.pow(a, b)])
 
 
 def used(prim: Primitive) -> list[bool]:
@@ -242,6 +270,26 @@ def test_the_loss_of_many_lines_has_the_rules_bits(reduction, lines):
     with ln.Tape():
         apart = push()
     assert bits(together) == bits(apart)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", [(700, 5), (90, 64), (7, 700), (3, 40, 6, 7), (2, 9000), (5, 1)])
+def test_a_smoothed_loss_has_the_rules_bits(shape, dtype):
+    """Lines set side by side, contiguous, of several chunks, as columns; too long for a sum of one part; of one class."""
+    rng = np.random.default_rng(4)
+    x, t = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
+    idx = rng.integers(0, shape[1], (shape[0], *shape[2:]))
+    idx[::3] = -100
+
+    def push(reduction):
+        return ln.jvp(lambda x: F.cross_entropy(x, idx, label_smoothing=0.1, reduction=reduction), (x,), (t,))
+
+    registry["cross_entropy"].duals.clear()
+    together = [push(reduction) for reduction in ("none", "sum", "mean")]
+    assert used(registry["cross_entropy"]) == [1 < shape[1] <= SUM_LINE] * 3
+    with ln.Tape():
+        apart = [push(reduction) for reduction in ("none", "sum", "mean")]
+    assert [bits(pair) for pair in together] == [bits(pair) for pair in apart]
 
 
 @pytest.mark.parametrize("moving", [1, 2])

@@ -109,16 +109,24 @@ def dual_chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Writte
     if tangent >= -1:  # an input, or the value itself: a tangent of its own all the same
         return None
     wanted = ops[:-tangent]  # the tangent's operation is the last
-    if [op[:2] for op in wanted] == [(name, (0,)), (f"{name}_gate", (1, 0))]:
-        both = kernels.both_step(name, prod(out.shape), _float_of(name, avals) == 8)
-        if both is not None:
-            return both
+    both = _both(name, avals, out, wanted)
+    if both is not None:
+        return both
     places = dual_places(wanted)
     if places is None:
         return None
     steps = [(op.name, tuple(k if k >= 0 else places[k] for k in op.operands), places[-1 - i], op.numbers)
              for i, op in enumerate(wanted)]  # fmt: skip
     return chain(name, avals, out, steps, {}, 2)
+
+
+def _both(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Written]) -> Step | None:
+    """One loop for the two operations, which share what both compute; None where there is none."""
+    pair = [op[:2] for op in ops]
+    number = len(avals) == 3 and repetition(avals[1].shape, out.shape) == (1, 1) and out.shape == avals[0].shape
+    if pair != ([(name, (0, 1)), (f"{name}_gate", (2, 0, 1))] if number else [(name, (0,)), (f"{name}_gate", (1, 0))]):
+        return None
+    return kernels.both_step(name, prod(out.shape), _float_of(name, avals) == 8, number)
 
 
 def dual_places(ops: Sequence[Written]) -> dict[int, int] | None:

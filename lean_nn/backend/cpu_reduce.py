@@ -73,9 +73,12 @@ def soft_dual(name: str) -> Make:
 def cross_dual(
     x: Aval, idx: Aval, *, moves: tuple[bool, bool], out: tuple[Aval], axis: int, ignore: int, smoothing: float, reduction: str
 ) -> Step | None:
-    """Without smoothing, and of so few lines that the rule, which sums weights of 1, counts as the loss does."""
+    """Of so few lines that the rule, which sums weights of 1, counts as the loss does.
+
+    With smoothing lines must have a sum, which is not cut into parts.
+    """
     outer, n, inner = spans(x.shape, axis)
-    if smoothing or n == 0 or outer * inner > COUNTED:
+    if n == 0 or outer * inner > COUNTED or (smoothing and not 1 < n <= reduce.SUM_LINE):
         return None
     return reduce.soft_step("cross_entropy, dual", x.dtype == FLOAT64, outer, n, inner, ignore, smoothing, reduction)
 
