@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._planes cimport Cells, Planes
+from lean_nn_c._strips cimport Kind
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 
@@ -13,6 +14,10 @@ cdef enum Status:
 
 cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
                    const lnn_tail* tail, real* out) noexcept nogil
+cdef int points_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
+                     const lnn_tail* tail, real* out) noexcept nogil
+cdef double points_gain(const Geometry* g, Kind kind, int itemsize) noexcept nogil
+cdef double points_limit(const Geometry* g, Kind kind, int itemsize) noexcept nogil
 cdef int panelled_conv(const Geometry* g, bint transposed, const real* source, const real* packed, const real* bias,
                        const lnn_tail* tail, real* out) noexcept nogil
 cdef void panelled_pack(const Geometry* g, bint transposed, const real* w, real* packed) noexcept nogil
