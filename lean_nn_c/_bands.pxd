@@ -58,15 +58,17 @@ cdef inline bint live(const Geometry* g, int i, const int64_t* residue, int64_t 
 
 cdef inline void open_band(const Geometry* g, Boxes* b, int i, const int64_t* residue) noexcept nogil:
     """From cell at[i] on: where it ends, and its taps."""
-    cdef int64_t low, high
+    cdef int64_t low, high, middle, stop = b.count[i]
     live(g, i, residue, b.at[i], &b.low[i], &b.high[i])
     b.end[i] = b.at[i] + 1
-    while b.cut[i] and b.end[i] < b.count[i]:
-        live(g, i, residue, b.end[i], &low, &high)
-        if low != b.low[i] or high != b.high[i]:
-            return
-        b.end[i] += 1
-    if not b.cut[i]:            # the ends of the range move one way
+    while b.cut[i] and b.end[i] < stop:         # the ends of the range move one way
+        middle = (b.end[i] + stop) // 2
+        live(g, i, residue, middle, &low, &high)
+        if low == b.low[i] and high == b.high[i]:
+            b.end[i] = middle + 1
+        else:
+            stop = middle
+    if not b.cut[i]:
         b.end[i] = b.count[i]
         live(g, i, residue, b.count[i] - 1, &low, &high)
         b.low[i], b.high[i] = min(low, b.low[i]), max(high, b.high[i])

@@ -82,8 +82,8 @@ cdef inline void open_points(Points* p, const Geometry* g, bint transposed, int 
     if p.strips > 1:                # a block of the source is read again
         some = min(some, ROOM * p.cells // (p.inner * p.together * itemsize))
     some = max(some, <int64_t>LEAST)
-    if threads > 1:
-        some = clip(g.n * p.cells // (4 * threads), LEAST, some)
+    if ceil_div(g.n * p.cells, some) * g.groups * p.strips < 2 * threads:       # more chunks list their terms more often
+        some = clip(ceil_div(g.n * p.cells, threads), 1, some)
     p.samples = clip(some // p.cells, 1, g.n)
     p.height = p.lines if p.samples > 1 else clip(some // p.line, 1, p.lines)
     p.chunks = (g.n + p.samples - 1) // p.samples * ((p.lines + p.height - 1) // p.height)
