@@ -8,9 +8,10 @@ from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._winners_plan cimport Winners
 from lean_nn_c.direct cimport strips_lead, strips_pay
+from lean_nn_c.points cimport points_gain, points_limit
 from lean_nn_c.precision cimport is_fast
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY
-from lean_nn_c.taps cimport DONE, NO_MEMORY, points_gain, points_limit, taps_left
+from lean_nn_c.taps cimport DONE, NO_MEMORY, taps_left
 from lean_nn_c.winograd cimport winograd_gain, winograd_tile, winograd_weight_gain, winograd_weight_tile
 
 cdef enum Algorithm:

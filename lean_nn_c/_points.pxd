@@ -23,11 +23,12 @@ from lean_nn_c._columns cimport MAX_TILE, Columns, cells_of
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._phases cimport residues
 from lean_nn_c._planes cimport Planes, reach
-from lean_nn_c._simd cimport LNN_FULL, LNN_WIDE, columns_of, finish, lanes, whole_lines
+from lean_nn_c._simd cimport LNN_WIDE, whole_lines
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._taps cimport Taps, fill_tables
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport points_product
+from lean_nn_c.taps cimport Level, end_row, level, pack_columns
 
 cdef enum:
     TERMS = 192             # of a block, at most: a strip of the weight leaves room in the first-level cache
@@ -46,6 +47,7 @@ cdef struct Points:
     int64_t inner, cells        # cells of a channel of the source, and of the result
     int64_t lines, line         # cells of the first axis of the result, and how many there are in one
     int64_t together, blocks    # channels of a block
+    int64_t lanes, vectors      # results of a vector, vectors of a strip
     int64_t width, strips       # results of a strip, and strips
     int64_t samples, height     # of a chunk: samples, or lines of one
     int64_t chunks, parts       # of all samples; of the strips
@@ -63,8 +65,9 @@ cdef inline void as_it_lies(Planes* p, const Geometry* g, bint transposed) noexc
     p.plane = p.channel = pitch
 
 
-cdef inline void open_points(Points* p, const Geometry* g, bint transposed, int threads, int lanes, int itemsize) noexcept nogil:
+cdef inline void open_points(Points* p, const Geometry* g, bint transposed, int threads, int itemsize) noexcept nogil:
     cdef int64_t classes = residues(g) if transposed else 1, some, most
+    cdef Level l = level()
     p.transposed = transposed
     as_it_lies(&p.source, g, transposed)
     p.channels, p.rows, p.inner, p.cells, p.lines = g.cg, g.og, g.cells, g.outs, g.out[0]
@@ -74,7 +77,8 @@ cdef inline void open_points(Points* p, const Geometry* g, bint transposed, int 
     p.blocks = max((p.channels * g.taps + TERMS * classes - 1) // (TERMS * classes), <int64_t>1)
     p.together = (p.channels + p.blocks - 1) // p.blocks
     p.blocks = (p.channels + p.together - 1) // p.together
-    p.width = LNN_FULL * lanes
+    p.lanes, p.vectors = l.bytes // itemsize, l.vectors
+    p.width = p.vectors * p.lanes
     p.strips = (p.rows + p.width - 1) // p.width
     most = ROOM // (p.together * g.taps * p.width * itemsize)       # strips whose weight fits
     most = clip(p.strips, 1, clip(most, 1, STRIPS))
@@ -123,7 +127,7 @@ cdef inline void pack_strips(const Points* p, const Geometry* g, const real* w, 
         live_rows = min(p.rows - strip * p.width, p.width)
         for j in range(p.width):
             off[j] = (strip * p.width + min(j, live_rows - 1)) * row
-        columns_of(w, &off[0], LNN_FULL, &run[0], &length[0], runs, out)
+        pack_columns(w, &off[0], <int>p.vectors, &run[0], &length[0], runs, out)
         out += channels * g.taps * p.width
 
 
@@ -174,10 +178,10 @@ cdef inline void write_strip(const Points* p, const real* sums, const int64_t* p
                              int64_t cells, const real* bias, const lnn_tail* tail, real* out, int64_t next_sample) noexcept nogil:
     """The sums of one strip, `count` cells of which each sample has `cells`, to their lines."""
     cdef real part[MAX_TILE * 64]
-    cdef int64_t width = LNN_WIDE * lanes(sums), run = 0, i, j, k, first = 0, length, m, sample, cell
+    cdef int64_t width = LNN_WIDE * p.lanes, run = 0, i, j, k, first = 0, length, m, sample, cell
     cdef real* to
     while first < count:
-        columns_of(sums, place + first, LNN_WIDE, &run, &results, 1, &part[0])
+        pack_columns(sums, place + first, LNN_WIDE, &run, &results, 1, &part[0])
         j = 0
         while j < min(width, count - first):
             sample, cell = (first + j) // cells, (first + j) % cells
@@ -189,7 +193,8 @@ cdef inline void write_strip(const Points* p, const real* sums, const int64_t* p
                         to[k] = part[m * width + j + k] + bias[m]
                 else:
                     memcpy(to, &part[m * width + j], length * sizeof(real))
-                finish(tail, to, length)
+                if tail != NULL:
+                    end_row(tail, to, length)
             j += length
         first += width
 
@@ -235,11 +240,11 @@ cdef inline void points_unit(const Points* p, const Geometry* g, const real* sou
                 t.a[i] *= p.width
             for strip in range(strip1 - strip0):
                 m = min(p.rows - (strip0 + strip) * p.width, p.width)
-                points_product(<int>((m + lanes(w) - 1) // lanes(w)), t.together * t.count, source + channel * p.inner, at + first,
+                points_product(<int>((m + p.lanes - 1) // p.lanes), t.together * t.count, source + channel * p.inner, at + first,
                                count, t.b, <const real*>packed + strip * t.together * g.taps * p.width, t.a, block > 0,
                                sums + strip * next_sum + first * p.width, p.width)
             first += count
-    for i in range(LNN_WIDE * lanes(w)):        # cells that there are not
+    for i in range(LNN_WIDE * p.lanes):        # cells that there are not
         place[first + i] = place[first - 1]
     for strip in range(strip0, strip1):
         m = group * p.rows + strip * p.width

@@ -9,7 +9,7 @@ mean (always the faster one: 1.22), conv_input 1.08, with strides 1.1 times.
 
 from libc.stdint cimport int64_t
 
-from lean_nn_c._bands cimport live, share_left
+from lean_nn_c._bands cimport live
 from lean_nn_c._fold cimport FOLDING, fold_pays
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div
 from lean_nn_c._patches cimport patches_pay
@@ -17,9 +17,10 @@ from lean_nn_c._phases cimport residues
 from lean_nn_c._planes cimport period, reach
 from lean_nn_c._points cimport CELLS, LINE, TAPS, Points, open_points
 from lean_nn_c._pointwise cimport is_pointwise
-from lean_nn_c._simd cimport LNN_BYTES, LNN_ROWS
+from lean_nn_c._simd cimport LNN_ROWS
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._taps cimport covers
+from lean_nn_c.taps cimport level, taps_left
 
 cdef struct Real:               # of the pairs of a result's cell and a tap, those that meet a real cell
     double pairs                # all,
@@ -90,7 +91,7 @@ cdef inline double planes_cost(const Geometry* g, Kind kind, const Real* r, int 
             places *= ceil_div(g.inp[i], g.stride[i])
         return (g.n * (terms * (0.94 * rows * pairs + 1.35 * places) + rows * results * (
             (5 if g.stride[g.rank - 1] <= 2 else 10) + 112 / last)) + 9 * rows * terms * g.taps) / lanes + 45000
-    pairs = g.taps * results * share_left(g, kind == CONV_INPUT)
+    pairs = g.taps * results * taps_left(g, kind == CONV_INPUT)
     if kind == CONV_INPUT and fold_pays(g, itemsize):
         return (g.n * rows * g.taps * source * (terms + FOLDING) + 9 * rows * terms * g.taps) / lanes + 43500
     places = 19 * g.taps * results / last + 8 * source
@@ -117,7 +118,7 @@ cdef inline double points_cost(const Geometry* g, Kind kind, const Real* r, int 
         repeats = ceil_div(g.n, max(min(CELLS // g.outs, g.n), <int64_t>1)) * ceil_div(g.outs, CELLS)       # blocks
         return (vectors * in_panels(g.cg) * (g.n * r.pairs + g.taps * (9.5 * repeats + 1)) + 5.5 * vectors * g.n * g.outs
                 + 4.7 * g.taps * (g.n * g.outs if g.outs > CELLS else min(<int64_t>CELLS, g.n * g.outs)) + 22000)
-    open_points(&p, g, kind == CONV_INPUT, 1, lanes, itemsize)
+    open_points(&p, g, kind == CONV_INPUT, 1, itemsize)
     repeats = ceil_div(g.n, p.samples)
     return (vectors * p.channels * (g.n * r.pairs + 1.7 * r.classes * repeats + 5 * g.taps * p.chunks)
             + vectors * g.n * p.cells * (10 + 6 * p.blocks) + 18 * p.channels * r.classes * repeats + 22000)
@@ -126,7 +127,7 @@ cdef inline double points_cost(const Geometry* g, Kind kind, const Real* r, int 
 cdef inline double points_lead(const Geometry* g, Kind kind, int itemsize) noexcept nogil:
     """How many times as fast as by planes a contraction is by points; 0: it cannot be."""
     cdef Real r
-    cdef int lanes = LNN_BYTES // itemsize
+    cdef int lanes = level().bytes // itemsize
     if not points_suit(g, kind, &r):
         return 0
     if is_pointwise(g) or ((g.cg if kind == CONV_INPUT else g.og) < lanes and (g.groups > 1 or kind == CONV_INPUT)):
@@ -137,7 +138,7 @@ cdef inline double points_lead(const Geometry* g, Kind kind, int itemsize) noexc
 cdef inline double points_before_strips(const Geometry* g, Kind kind, int itemsize) noexcept nogil:
     """From which lead on points are ahead of strips (_strips_pay.pxd), where these are ahead of planes: few results, which leave
     vectors of points empty, do not harm strips. From 3,300 timings."""
-    cdef int64_t results = g.cg if kind == CONV_INPUT else g.og, lanes = LNN_BYTES // itemsize
+    cdef int64_t results = g.cg if kind == CONV_INPUT else g.og, lanes = level().bytes // itemsize
     if results < lanes:
         return 2 if kind == CONV_INPUT else 1.5
     if results < 2 * lanes:

@@ -17,12 +17,13 @@ from libc.stdint cimport int64_t
 from lean_nn_c._columns cimport MAX_TILE
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._points cimport CELLS, ROOM
-from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, lanes, turn, whole_lines
+from lean_nn_c._simd cimport LNN_ROWS, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport points_product
-from lean_nn_c.taps cimport pack_columns
+from lean_nn_c.taps cimport Level, level, pack_columns, turn_rows
 
 cdef struct Sums:
+    int64_t lanes, vectors      # outputs of a vector, vectors of a strip
     int64_t width, strips       # outputs of a strip, and strips of a group
     int64_t together, pieces    # samples of a block, or pieces of one
     int64_t block               # cells of a block, at most
@@ -30,9 +31,11 @@ cdef struct Sums:
     int64_t abreast             # channels whose part of the image, a block, stays in the second-level cache for all taps
 
 
-cdef inline void open_sums(Sums* s, const Geometry* g, int threads, int lanes, int itemsize) noexcept nogil:
+cdef inline void open_sums(Sums* s, const Geometry* g, int threads, int itemsize) noexcept nogil:
     cdef int64_t most, some
-    s.width = LNN_FULL * lanes
+    cdef Level l = level()
+    s.lanes, s.vectors = l.bytes // itemsize, l.vectors
+    s.width = s.vectors * s.lanes
     s.strips = (g.og + s.width - 1) // s.width
     s.together, s.pieces = clip(CELLS // g.outs, 1, g.n), (g.outs + CELLS - 1) // CELLS
     s.block = s.together * ((g.outs + s.pieces - 1) // s.pieces)
@@ -121,7 +124,7 @@ cdef inline void turn_block(const Sums* s, const Geometry* g, const real* y_bar,
         off[i] = min(i, outputs - 1) * g.outs
     for i in range(samples):
         run[i], length[i] = i * g.o * g.outs, cells
-    pack_columns(y_bar, &off[0], LNN_FULL, &run[0], &length[0], samples, strip)
+    pack_columns(y_bar, &off[0], <int>s.vectors, &run[0], &length[0], samples, strip)
 
 
 cdef inline void sums_unit(const Sums* s, const Geometry* g, const real* x, const real* y_bar, real* w_bar, int64_t index,
@@ -150,12 +153,12 @@ cdef inline void sums_unit(const Sums* s, const Geometry* g, const real* x, cons
                 c = 0
                 while c < channels:
                     for tap in range(g.taps):
-                        points_product(<int>((outputs + lanes(x) - 1) // lanes(x)), counts[tap] * samples, x + n * g.c * g.cells,
+                        points_product(<int>((outputs + s.lanes - 1) // s.lanes), counts[tap] * samples, x + n * g.c * g.cells,
                                        at + c, min(s.abreast, channels - c), lists + 2 * tap * s.block, <const real*>turned,
                                        lists + (2 * tap + 1) * s.block, piece + n > 0,
                                        sums + (strip - strip0) * next_strip + (c * g.taps + tap) * s.width, g.taps * s.width)
                     c += s.abreast
             n += samples
     for strip in range(strip0, strip1):
-        turn(<const real*>sums + (strip - strip0) * next_strip, s.width, channels * g.taps, min(g.og - strip * s.width, s.width),
-             w_bar + ((group * g.og + strip * s.width) * g.cg + c0) * g.taps, g.cg * g.taps)
+        turn_rows(<const real*>sums + (strip - strip0) * next_strip, s.width, channels * g.taps, min(g.og - strip * s.width, s.width),
+                  w_bar + ((group * g.og + strip * s.width) * g.cg + c0) * g.taps, g.cg * g.taps)

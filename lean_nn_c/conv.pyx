@@ -4,7 +4,7 @@ The geometry comes as tuples of one length, the spatial rank. `pad` is the paddi
 shows only in `out`. Results are written, never added.
 
 The algorithm: "winograd" (winograd.pyx) where it pays and the precision is "fast"; "strips" (direct.pyx) where a group has
-few channels or reads its image once or twice only; else "points" (_points.pxd, _points_weight.pxd), which read real cells
+few channels or reads its image once or twice only; else "points" (points.pyx), which read real cells
 where they lie, or "taps" (taps.pyx, taps_weight.pyx), on padded planes, whichever an estimate says (_points_pay.pxd); unless
 another is asked for. Planes that would be far larger than image and output, and a padding zero that has met an infinite or
 NaN factor, which shows as a NaN in the result, leave it to "direct" (direct.pyx), which multiplies real cells only. An algorithm
@@ -29,11 +29,12 @@ from lean_nn_c._winners_plan cimport set_winners, winners_pay
 from lean_nn_c.direct cimport (
     all_finite, direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight,
 )
+from lean_nn_c.points cimport points_conv, points_conv_weight
 from lean_nn_c.step cimport (
     STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, read_tail, take_scratch,
 )
-from lean_nn_c.taps cimport DONE, UNSUITED, panelled_conv, panelled_pack, points_conv, taps_conv
-from lean_nn_c.taps_weight cimport points_conv_weight, taps_conv_weight, winners_conv_input, winners_conv_weight, winners_lanes
+from lean_nn_c.taps cimport DONE, UNSUITED, panelled_conv, panelled_pack, taps_conv
+from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_input, winners_conv_weight, winners_lanes
 from lean_nn_c.winograd cimport (
     winograd_both, winograd_conv, winograd_conv_both, winograd_conv_weight, winograd_pack, winograd_packed, winograd_read,
     winograd_reads, winograd_tile, winograd_weight_tile,

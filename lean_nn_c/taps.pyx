@@ -11,7 +11,7 @@ conv_input     input channels            w[channel, m, tap]            one per r
                                                                        or all at once (_phases.pxd), or windows (_fold.pxd)
 =============  ========================  ============================  =============================================
 
-_points.pxd turns the product round, and needs no planes.
+points.pyx turns the product round, and needs no planes.
 
 Where much of what a class would multiply is padding, it is cut into bands with fewer taps (_bands.pxd).
 
@@ -24,8 +24,7 @@ depend on the geometry alone. Threads own tiles of outputs. Where the cells of a
 thread collects its sums first and spreads them once.
 
 Error: |y^ - y| <= gamma_n sum |x||w| with n = terms + 1 (the bias). Temporary space: padded planes of one sample per
-thread (or SPARE bytes of smaller ones, ROOM bytes of samples with few outputs), and less than 0.5 MB per thread. By
-points: less than 1 MB per thread.
+thread (or SPARE bytes of smaller ones, ROOM bytes of samples with few outputs), and less than 0.5 MB per thread.
 """
 
 from cython.parallel cimport prange
@@ -43,14 +42,11 @@ from lean_nn_c._patches cimport patches_of_image, patches_pay
 from lean_nn_c._planes cimport Cells, Planes, fill_channel, list_cells, planes_of_image, planes_of_output
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport Phases, mixed, open_phases, phase_panels, phase_unit, phases_pay, places_of, residues
-from lean_nn_c._points cimport Points, open_points, points_scratch, points_unit
-from lean_nn_c._points_pay cimport points_before_strips, points_lead
 from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
 from lean_nn_c._queue cimport Queue, draw, holds, open_queue
 from lean_nn_c._simd cimport (
-    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, finish, lanes, lnn_vectors, piece, whole_lines,
+    LNN_BYTES, LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, finish, lanes, lnn_vectors, piece, turn, whole_lines,
 )
-from lean_nn_c._strips cimport Kind
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._taps cimport ABREAST, BLOCK, Taps, covers, split_terms, table_length
 from lean_nn_c._types cimport real
@@ -138,6 +134,22 @@ cdef void pack_columns(const real* src, const int64_t* off, int nv, const int64_
                        real* dst) noexcept nogil:
     """`columns_of`, likewise."""
     columns_of(src, off, nv, run, length, runs, dst)
+
+
+cdef void turn_rows(const real* src, int64_t lds, int64_t rows, int64_t cols, real* dst, int64_t ldd) noexcept nogil:
+    """`turn`, for points.pyx, which is compiled once."""
+    turn(src, lds, rows, cols, dst, ldd)
+
+
+cdef void end_row(const lnn_tail* tail, real* out, int64_t n) noexcept nogil:
+    """`finish`, likewise."""
+    finish(tail, out, n)
+
+
+cdef Level level() noexcept nogil:
+    cdef Level l
+    l.bytes, l.vectors = LNN_BYTES, LNN_FULL
+    return l
 
 
 cdef void pack_piece(const real* src, const int64_t* off, int64_t kn, int64_t length, int64_t width, real* dst) noexcept nogil:
@@ -347,34 +359,6 @@ cdef int on_shared_planes(const Geometry* g, const Planes* p, Taps* t, bint tran
         at += samples if not probing() else (g.n - at) // samples * samples     # to those that are left, who may take more
     give_scratch(planes)
     return status
-
-
-cdef double points_gain(const Geometry* g, Kind kind, int itemsize) noexcept nogil:
-    return points_lead(g, kind, itemsize)
-
-
-cdef double points_limit(const Geometry* g, Kind kind, int itemsize) noexcept nogil:
-    return points_before_strips(g, kind, itemsize)
-
-
-cdef int points_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
-                     const lnn_tail* tail, real* out) noexcept nogil:
-    """conv, or conv_input (`transposed`), by points (_points.pxd)."""
-    cdef Points p
-    cdef int threads = threads_of(g)
-    cdef int64_t i, size
-    cdef char* memory
-    cdef Queue queue
-    open_points(&p, g, transposed, threads, lanes(source), sizeof(real))
-    size = points_scratch(&p, g, sizeof(real))
-    memory = <char*>take_scratch(threads * size)
-    if memory == NULL:
-        return NO_MEMORY
-    open_queue(&queue, p.chunks * g.groups * p.parts, threads)
-    for i in prange(p.chunks * g.groups * p.parts, schedule="dynamic", num_threads=threads):
-        points_unit(&p, g, source, w, bias, tail, out, draw(&queue, omp_get_thread_num()), memory + omp_get_thread_num() * size)
-    give_scratch(memory)
-    return DONE
 
 
 cdef int by_phases(const Geometry* g, const Planes* p, const real* y_bar, const real* w, const real* bias,

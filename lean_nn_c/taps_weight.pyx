@@ -19,8 +19,7 @@ Where a group has four outputs or fewer (depthwise layers) a panel would be wast
 product along the planes. With one tap, and few channels on either side, tiles of dot products along the image itself.
 
 Error: |w^ - w| <= gamma_n sum |x||y_bar| with n = samples * output cells. Temporary space: padded planes of one sample
-per thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread; SUMS bytes for shares. By points
-(_points_weight.pxd): less than 1 MB per thread.
+per thread (or SPARE bytes of smaller ones), and less than 0.5 MB per thread; SUMS bytes for shares.
 """
 
 from cython.parallel cimport prange
@@ -34,7 +33,6 @@ from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._patches cimport patches_of_image, patches_pay
 from lean_nn_c._planes cimport Cells, Planes, planes_of_image, reach
-from lean_nn_c._points_weight cimport Sums, lists_size, open_sums, sums_size, sums_unit
 from lean_nn_c._pointwise cimport is_pointwise
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, lanes, whole_lines
@@ -329,7 +327,7 @@ cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, r
     cdef Planes p
     cdef Cells cells
     cdef Pieces pieces
-    cdef int threads = threads_of(g)
+    cdef int threads = threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
     if planes_of_image(&p, g, sizeof(real)) * g.c > affordable(g):
         return UNSUITED
     if is_pointwise(g) and (2 * g.cg <= lanes(x) or g.og <= DOTS_ROWS) and g.cells >= LONG:
@@ -343,31 +341,6 @@ cdef int taps_conv_weight(const Geometry* g, const real* x, const real* y_bar, r
     if pieces.shares > 1:
         return by_shares(g, &pieces, x, y_bar, w_bar, threads)
     return by_parts(g, &p, x, y_bar, w_bar, threads)
-
-
-cdef int threads_of(const Geometry* g) noexcept nogil:
-    return threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
-
-
-cdef int points_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
-    """conv_weight by points (_points_weight.pxd)."""
-    cdef int threads = threads_of(g)
-    cdef Sums s
-    cdef int64_t i, values, lists
-    cdef char* memory
-    cdef Queue queue
-    open_sums(&s, g, threads, lanes(x), sizeof(real))
-    values, lists = sums_size(&s, g), lists_size(&s, g)
-    memory = <char*>take_scratch((threads * values + SPARE_LINE) * sizeof(real) + threads * lists * sizeof(int64_t))
-    if memory == NULL:
-        return NO_MEMORY
-    open_queue(&queue, g.groups * s.channels * s.outputs, threads)
-    for i in prange(g.groups * s.channels * s.outputs, schedule="dynamic", num_threads=threads):
-        sums_unit(&s, g, x, y_bar, w_bar, draw(&queue, omp_get_thread_num()),
-                  <int64_t*>(aligned(<real*>memory) + threads * values) + omp_get_thread_num() * lists,
-                  aligned(<real*>memory) + omp_get_thread_num() * values)
-    give_scratch(memory)
-    return DONE
 
 
 cdef int by_parts(const Geometry* g, const Planes* p, const real* x, const real* y_bar, real* w_bar,

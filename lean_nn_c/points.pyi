@@ -1,0 +1,1 @@
+# nothing for Python: the functions are called from conv.pyx
