@@ -29,8 +29,7 @@ from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).parent
 PACKAGE = "lean_nn_c"
-ONCE = ("build_info", "conv", "engine", "executor", "index", "memory", "move", "points", "precision", "step", "sweep",
-        "threads")  # fmt: skip
+ONCE = ("build_info", "conv", "engine", "executor", "index", "memory", "move", "precision", "step", "sweep", "threads")
 DEBUG = os.environ.get("LEAN_NN_DEBUG") == "1"
 ISAS = {
     "x86_64_v2": ["-march=x86-64-v2", *([] if DEBUG else ["-Os", "-ftree-vectorize"])],
@@ -59,7 +58,7 @@ PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-mod
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {"x86_64_v3.gemm"}
-COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "points", "precision", "step", "threads"}
+COLD = {"_cyutility", "build_info", "conv", "executor", "memory", "precision", "step", "threads"}
 # Small, but for the loops in their headers: hot.h.
 INNER = {"index", "move", *(f"x86_64_v3.{name}" for name in ("elementwise", "pool_average", "reduce"))}
 MIDDLE = {"x86_64_v3.pool"}  # plain, but for those loops

@@ -3,12 +3,12 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
+from lean_nn_c._points_pay cimport points_before_strips, points_lead
 from lean_nn_c._pointwise cimport weight_packs
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._winners_plan cimport Winners
 from lean_nn_c.direct cimport strips_lead, strips_pay
-from lean_nn_c.points cimport points_gain, points_limit
 from lean_nn_c.precision cimport is_fast
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY
 from lean_nn_c.taps cimport DONE, NO_MEMORY, taps_left
@@ -47,7 +47,7 @@ cdef struct Pair:       # of the gradients of one layer
 
 cdef inline bint by_strips(const Plan* p, Kind kind, int itemsize) noexcept nogil:
     return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind, itemsize)
-                              and p.ahead < max(points_limit(&p.g, kind, itemsize),
+                              and p.ahead < max(points_before_strips(&p.g, kind, itemsize),
                                                 strips_lead(&p.g, itemsize) / 1.3 if kind == CONV else 0))
 
 
@@ -57,7 +57,7 @@ cdef inline void choose(Plan* p, str name, int itemsize):
     cdef bint transposed = name == "conv_input"
     cdef Kind kind = CONV_WEIGHT if name == "conv_weight" else CONV_INPUT if transposed else CONV
     cdef double left = 1
-    p.ahead = points_gain(g, kind, itemsize)
+    p.ahead = points_lead(g, kind, itemsize)
     p.points = p.ahead > 0 and (p.by == POINTS or (p.by == AUTO and p.ahead > 1))
     p.few = by_strips(p, kind, itemsize)
     p.ahead = max(p.ahead, 1.0)

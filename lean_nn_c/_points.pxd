@@ -6,34 +6,43 @@ number, which may lie anywhere: for any rank, stride and dilation it is the plac
 nothing of the source is copied, neither into planes nor into strips. And rows that meet the same padding (_bands.pxd, every
 axis cut) have terms of their own: no zero is ever multiplied.
 
-A chunk is some samples, or some lines of one along the first axis: at most MOST cells, or one line. For each block of channels
+A chunk is some samples, or some lines of one along the first axis, as far as ROOM suffices, or one line. For each block of channels
 the weight is packed once, some strips of results; then class after class the terms are listed, and every strip meets the
 rows of the class, six at a time. The sums lie in rows, one per cell, until all blocks are added; then they are turned and go
 to the result along its lines, whatever class they are of.
 
-Blocks are added in order and depend on the geometry alone, as do the terms of a class: so do the bits. Memory per thread: the
-sums, at most ROOM bytes (a line of LINE cells: 16 kB per result), half as much for the weight, 16 bytes per cell for lists.
+What takes the time are tiles (gemm.pyx) and packing (taps.pyx) of the level that was chosen at import; the rest is compiled once.
+
+Blocks are added in order and depend on the geometry alone, as do the terms of a class: so do the bits. Error: gamma_n, as by
+taps. Memory per thread: less than 1 MB (2 MB with vectors of 64 bytes): the sums and the weight, at most ROOM bytes each, or one
+strip of a line of LINE cells and of a block, and 16 bytes per cell and term for lists.
 """
 
+from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from lean_nn_c._bands cimport Boxes, next_columns
 from lean_nn_c._columns cimport MAX_TILE, Columns, cells_of
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
+from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport residues
 from lean_nn_c._planes cimport Planes, reach
+from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_WIDE, whole_lines
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._taps cimport Taps, fill_tables
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport points_product
-from lean_nn_c.taps cimport Level, end_row, level, pack_columns
+from lean_nn_c.step cimport give_scratch, take_scratch
+from lean_nn_c.taps cimport DONE, NO_MEMORY, Level, end_row, level, pack_columns
+from lean_nn_c.threads cimport threads_for
 
 cdef enum:
     TERMS = 192             # of a block, at most: a strip of the weight leaves room in the first-level cache
     LEAST = 96              # cells that pay for packing the weight
-    LINE = 4096             # cells of one line, at most
+    LINE = 2048             # cells of one line, at most
+    RESIDUES = 8            # of the stride that share a block, at most
     ROOM = 262144           # bytes of a chunk's sums
     STRIPS = 8              # of results that are computed together, at most
     CELLS = 256             # conv_weight: cells of a block, likewise
@@ -66,7 +75,7 @@ cdef inline void as_it_lies(Planes* p, const Geometry* g, bint transposed) noexc
 
 
 cdef inline void open_points(Points* p, const Geometry* g, bint transposed, int threads, int itemsize) noexcept nogil:
-    cdef int64_t classes = residues(g) if transposed else 1, some, most
+    cdef int64_t classes = min(residues(g), <int64_t>RESIDUES) if transposed else 1, some, most
     cdef Level l = level()
     p.transposed = transposed
     as_it_lies(&p.source, g, transposed)
@@ -251,3 +260,28 @@ cdef inline void points_unit(const Points* p, const Geometry* g, const real* sou
         write_strip(p, <const real*>sums + (strip - strip0) * next_sum, place, first, min(p.rows - strip * p.width, p.width), cells,
                     bias + m if bias != NULL else NULL, tail,
                     out + (n * g.groups * p.rows + m) * p.cells + top * p.line, g.groups * p.rows * p.cells)
+
+
+cdef inline int threads_of(const Geometry* g) noexcept nogil:
+    """For n*o*outs*cg*taps multiply-adds, of which a core does eight at a time."""
+    return threads_for(<Py_ssize_t>min(<double>g.n * g.o * g.outs * g.cg * g.taps / 8, 1e18))
+
+
+cdef inline int points_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
+                            const lnn_tail* tail, real* out) noexcept nogil:
+    """conv, or conv_input (`transposed`)."""
+    cdef Points p
+    cdef int threads = threads_of(g)
+    cdef int64_t i, size
+    cdef char* memory
+    cdef Queue queue
+    open_points(&p, g, transposed, threads, sizeof(real))
+    size = points_scratch(&p, g, sizeof(real))
+    memory = <char*>take_scratch(threads * size)
+    if memory == NULL:
+        return NO_MEMORY
+    open_queue(&queue, p.chunks * g.groups * p.parts, threads)
+    for i in prange(p.chunks * g.groups * p.parts, schedule="dynamic", num_threads=threads):
+        points_unit(&p, g, source, w, bias, tail, out, draw(&queue, omp_get_thread_num()), memory + omp_get_thread_num() * size)
+    give_scratch(memory)
+    return DONE

@@ -73,7 +73,7 @@ cdef inline bint points_suit(const Geometry* g, Kind kind, Real* r) noexcept nog
     if kind == CONV_WEIGHT:
         real_pairs(g, False, r)
         return g.taps <= TAPS
-    return line <= LINE and g.taps <= 4096 and real_pairs(g, kind == CONV_INPUT, r)
+    return line <= LINE and g.taps <= 1024 and real_pairs(g, kind == CONV_INPUT, r)
 
 
 cdef inline double planes_cost(const Geometry* g, Kind kind, const Real* r, int lanes, int itemsize) noexcept nogil:

@@ -12,15 +12,19 @@ w_bar. Memory per thread: the lists, 16 bytes per tap and cell of a block (at mo
 (or those of six channels), and a turned block.
 """
 
+from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 
 from lean_nn_c._columns cimport MAX_TILE
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
-from lean_nn_c._points cimport CELLS, ROOM
-from lean_nn_c._simd cimport LNN_ROWS, whole_lines
+from lean_nn_c._openmp cimport omp_get_thread_num
+from lean_nn_c._points cimport CELLS, ROOM, threads_of
+from lean_nn_c._queue cimport Queue, draw, open_queue
+from lean_nn_c._simd cimport LNN_ROWS, SPARE_LINE, aligned, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport points_product
-from lean_nn_c.taps cimport Level, level, pack_columns, turn_rows
+from lean_nn_c.step cimport give_scratch, take_scratch
+from lean_nn_c.taps cimport DONE, NO_MEMORY, Level, level, pack_columns, turn_rows
 
 cdef struct Sums:
     int64_t lanes, vectors      # outputs of a vector, vectors of a strip
@@ -162,3 +166,23 @@ cdef inline void sums_unit(const Sums* s, const Geometry* g, const real* x, cons
     for strip in range(strip0, strip1):
         turn_rows(<const real*>sums + (strip - strip0) * next_strip, s.width, channels * g.taps, min(g.og - strip * s.width, s.width),
                   w_bar + ((group * g.og + strip * s.width) * g.cg + c0) * g.taps, g.cg * g.taps)
+
+
+cdef inline int points_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
+    cdef Sums s
+    cdef int threads = threads_of(g)
+    cdef int64_t i, values, lists
+    cdef char* memory
+    cdef Queue queue
+    open_sums(&s, g, threads, sizeof(real))
+    values, lists = sums_size(&s, g), lists_size(&s, g)
+    memory = <char*>take_scratch((threads * values + SPARE_LINE) * sizeof(real) + threads * lists * sizeof(int64_t))
+    if memory == NULL:
+        return NO_MEMORY
+    open_queue(&queue, g.groups * s.channels * s.outputs, threads)
+    for i in prange(g.groups * s.channels * s.outputs, schedule="dynamic", num_threads=threads):
+        sums_unit(&s, g, x, y_bar, w_bar, draw(&queue, omp_get_thread_num()),
+                  <int64_t*>(aligned(<real*>memory) + threads * values) + omp_get_thread_num() * lists,
+                  aligned(<real*>memory) + omp_get_thread_num() * values)
+    give_scratch(memory)
+    return DONE

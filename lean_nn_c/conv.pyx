@@ -4,14 +4,14 @@ The geometry comes as tuples of one length, the spatial rank. `pad` is the paddi
 shows only in `out`. Results are written, never added.
 
 The algorithm: "winograd" (winograd.pyx) where it pays and the precision is "fast"; "strips" (direct.pyx) where a group has
-few channels or reads its image once or twice only; else "points" (points.pyx), which read real cells
+few channels or reads its image once or twice only; else "points" (_points.pxd, _points_weight.pxd), which read real cells
 where they lie, or "taps" (taps.pyx, taps_weight.pyx), on padded planes, whichever an estimate says (_points_pay.pxd); unless
 another is asked for. Planes that would be far larger than image and output, and a padding zero that has met an infinite or
 NaN factor, which shows as a NaN in the result, leave it to "direct" (direct.pyx), which multiplies real cells only. An algorithm
 that is asked for is tried where "auto" would not; what it cannot do, "direct" does. "im2col" is unfold and a matrix product,
 made by the caller.
 
-This module only chooses: it is compiled once, and calls the kernels of the level that was chosen at import.
+This module chooses, and lists points: it is compiled once, and calls the kernels of the level that was chosen at import.
 """
 
 from libc.stdint cimport int64_t
@@ -22,6 +22,8 @@ from lean_nn_c._conv_choice cimport (
 )
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
 from lean_nn_c._head cimport HEADS, Head, read_head
+from lean_nn_c._points cimport points_conv
+from lean_nn_c._points_weight cimport points_conv_weight
 from lean_nn_c._pointwise cimport weight_panels
 from lean_nn_c._tail cimport aim_tail, lnn_tail, tail_arrays
 from lean_nn_c._types cimport real
@@ -29,7 +31,6 @@ from lean_nn_c._winners_plan cimport set_winners, winners_pay
 from lean_nn_c.direct cimport (
     all_finite, direct_conv, direct_conv_weight, direct_fold, direct_unfold, strips_conv, strips_conv_weight,
 )
-from lean_nn_c.points cimport points_conv, points_conv_weight
 from lean_nn_c.step cimport (
     STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, read_tail, take_scratch,
 )

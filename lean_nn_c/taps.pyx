@@ -11,7 +11,7 @@ conv_input     input channels            w[channel, m, tap]            one per r
                                                                        or all at once (_phases.pxd), or windows (_fold.pxd)
 =============  ========================  ============================  =============================================
 
-points.pyx turns the product round, and needs no planes.
+_points.pxd turns the product round, and needs no planes.
 
 Where much of what a class would multiply is padding, it is cut into bands with fewer taps (_bands.pxd).
 
@@ -137,7 +137,7 @@ cdef void pack_columns(const real* src, const int64_t* off, int nv, const int64_
 
 
 cdef void turn_rows(const real* src, int64_t lds, int64_t rows, int64_t cols, real* dst, int64_t ldd) noexcept nogil:
-    """`turn`, for points.pyx, which is compiled once."""
+    """`turn`, for points, which are compiled once."""
     turn(src, lds, rows, cols, dst, ldd)
 
 

@@ -4,7 +4,7 @@ The kernels choose for themselves ("auto"). `algorithm` forces one, for tests an
 
 ============  =====================================================================================
 "taps"        a product over kernel cells on padded planes; nothing is unfolded (``lean_nn_c/taps.pyx``)
-"points"      the same sums, results side by side: the image is read as it lies, padding never (``points.pyx``)
+"points"      the same sums, results side by side: the image is read as it lies, padding never (``_points.pxd``)
 "winograd"    products of transformed tiles: 3 × 3 and sums of such (``winograd.pyx``)
 "strips"      few channels, a small padded copy at a time; where none fits, "direct" (``direct.pyx``)
 "direct"      the definition, tap by tap (``lean_nn_c/direct.pyx``)

@@ -1,1 +1,0 @@
-# nothing for Python: the functions are called from conv.pyx
