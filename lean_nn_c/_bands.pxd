@@ -35,9 +35,10 @@ cdef struct Boxes:
     bint open                   # the first class has begun
 
 
-cdef inline void live(const Geometry* g, int i, const int64_t* residue, int64_t cell, int64_t* low,
+cdef inline bint live(const Geometry* g, int i, const int64_t* residue, int64_t cell, int64_t* low,
                       int64_t* high) noexcept nogil:
-    """The taps low..high that meet a real cell."""
+    """The taps low..high that meet a real cell, and whether there are any; else it is one that meets padding."""
+    cdef bint some
     cdef int64_t taps = g.ker[i], first, every
     if residue == NULL:
         first = g.pad[i] - cell * g.stride[i]
@@ -49,21 +50,25 @@ cdef inline void live(const Geometry* g, int i, const int64_t* residue, int64_t 
                  - residue[i] * g.dil[i] // g.stride[i])
         every = every * g.dil[i] // g.stride[i]
         low[0], high[0] = floor_div(first - g.out[i], every) + 1, floor_div(first, every) + 1
+    some = max(low[0], <int64_t>0) < min(high[0], taps)
     low[0] = clip(low[0], 0, taps - 1)
     high[0] = clip(high[0], low[0] + 1, taps)
+    return some
 
 
 cdef inline void open_band(const Geometry* g, Boxes* b, int i, const int64_t* residue) noexcept nogil:
     """From cell at[i] on: where it ends, and its taps."""
-    cdef int64_t low, high
+    cdef int64_t low, high, middle, stop = b.count[i]
     live(g, i, residue, b.at[i], &b.low[i], &b.high[i])
     b.end[i] = b.at[i] + 1
-    while b.cut[i] and b.end[i] < b.count[i]:
-        live(g, i, residue, b.end[i], &low, &high)
-        if low != b.low[i] or high != b.high[i]:
-            return
-        b.end[i] += 1
-    if not b.cut[i]:            # the ends of the range move one way
+    while b.cut[i] and b.end[i] < stop:         # the ends of the range move one way
+        middle = (b.end[i] + stop) // 2
+        live(g, i, residue, middle, &low, &high)
+        if low == b.low[i] and high == b.high[i]:
+            b.end[i] = middle + 1
+        else:
+            stop = middle
+    if not b.cut[i]:
         b.end[i] = b.count[i]
         live(g, i, residue, b.count[i] - 1, &low, &high)
         b.low[i], b.high[i] = min(low, b.low[i]), max(high, b.high[i])
@@ -128,9 +133,10 @@ cdef inline bint next_box(const Geometry* g, bint transposed, Boxes* b) noexcept
     return transposed and next_residue(g, &b.residue[0])
 
 
-cdef inline bint next_class(const Geometry* g, const Planes* p, bint transposed, int64_t m, int64_t width, Boxes* b, Columns* c,
-                            Taps* t) noexcept nogil:
-    """Columns and tables of the next box that has cells; False: that was the last. The first follows on all zeros."""
+cdef inline bint next_columns(const Geometry* g, const Planes* p, bint transposed, int64_t m, Boxes* b, Columns* c,
+                              Taps* t) noexcept nogil:
+    """Columns of the next box that has cells, and how many taps it has; False: that was the last. The first follows on all
+    zeros. With no rows (m = 0) every axis is cut."""
     cdef const int64_t* residue = &b.residue[0] if transposed else NULL
     cdef bint fresh = True
     cdef int i
@@ -145,8 +151,9 @@ cdef inline bint next_class(const Geometry* g, const Planes* p, bint transposed,
         memset(&b.count[0], 0, sizeof(b.count))
     for i in range(g.rank):
         b.count[i] = c.count[i]
+        b.cut[i] = b.cut[i] or m == 0
         fresh = fresh and b.at[i] == 0
-    if fresh:
+    if fresh and m:
         cut_axes(g, residue, m, b)
     t.count = 1
     for i in range(g.rank):
@@ -155,10 +162,18 @@ cdef inline bint next_class(const Geometry* g, const Planes* p, bint transposed,
         c.count[i] = b.end[i] - b.at[i]
         c.base += b.at[i] * c.pitch[i]
         c.dest += b.at[i] * c.step[i]
+    return True
+
+
+cdef inline bint next_class(const Geometry* g, const Planes* p, bint transposed, int64_t m, int64_t width, Boxes* b, Columns* c,
+                            Taps* t) noexcept nogil:
+    """Columns and tables of the next box that has cells."""
+    if not next_columns(g, p, transposed, m, b, c, t):
+        return False
     choose_runs(c, width, width // lnn_vectors(m), min(m, <int64_t>LNN_ROWS), t.count * t.channels)
     split_terms(t)
     if t.a != NULL:
-        fill_tables(t, g, p, residue, &b.low[0], &b.high[0])
+        fill_tables(t, g, p, &b.residue[0] if transposed else NULL, &b.low[0], &b.high[0])
     return True
 
 

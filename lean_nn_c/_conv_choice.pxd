@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
+from lean_nn_c._points_pay cimport points_before_strips, points_lead
 from lean_nn_c._pointwise cimport weight_packs
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._tail cimport lnn_tail
@@ -16,6 +17,7 @@ from lean_nn_c.winograd cimport winograd_gain, winograd_tile, winograd_weight_ga
 cdef enum Algorithm:
     AUTO
     TAPS
+    POINTS
     WINOGRAD
     STRIPS
     DIRECT
@@ -28,7 +30,9 @@ cdef struct Plan:
     lnn_tail tail
     int m               # Winograd's tiles; 0: it does not apply
     bint few            # whether strips are taken: decided once, as is
-    double gain         # how many times as fast as taps Winograd's algorithm is, by estimate; 0: it is not
+    bint points         # whether points are taken rather than planes,
+    double ahead        # how many times as fast these are, by estimate, or 1,
+    double gain         # and how many times as fast as the faster of them Winograd's algorithm is; 0: it is not
     bint packed         # a transformed weight comes with the arrays,
     bint panelled       # or one in panels
     bint headed         # the image is made as it is read
@@ -42,27 +46,35 @@ cdef struct Pair:       # of the gradients of one layer
 
 
 cdef inline bint by_strips(const Plan* p, Kind kind, int itemsize) noexcept nogil:
-    return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind, itemsize))
+    return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind, itemsize)
+                              and p.ahead < max(points_before_strips(&p.g, kind, itemsize),
+                                                strips_lead(&p.g, itemsize) / 1.3 if kind == CONV else 0))
 
 
 cdef inline void choose(Plan* p, str name, int itemsize):
     """What the geometry alone decides."""
     cdef const Geometry* g = &p.g
     cdef bint transposed = name == "conv_input"
-    cdef double left
-    if name == "conv_weight":
-        p.m, p.few = winograd_weight_tile(g), by_strips(p, CONV_WEIGHT, itemsize)
+    cdef Kind kind = CONV_WEIGHT if name == "conv_weight" else CONV_INPUT if transposed else CONV
+    cdef double left = 1
+    p.ahead = points_lead(g, kind, itemsize)
+    p.points = p.ahead > 0 and (p.by == POINTS or (p.by == AUTO and p.ahead > 1))
+    p.few = by_strips(p, kind, itemsize)
+    p.ahead = max(p.ahead, 1.0)
+    if kind == CONV_WEIGHT:
+        p.m = winograd_weight_tile(g)
         p.gain = winograd_weight_gain(g, p.m, itemsize)
     else:
         p.m = winograd_tile(g, transposed, itemsize)
-        p.few = by_strips(p, CONV_INPUT if transposed else CONV, itemsize)
         p.gain = winograd_gain(g, transposed, p.m, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
-        left = taps_left(g, transposed)
+        left = taps_left(g, transposed) if p.ahead == 1 else 1
         if g.stride[g.rank - 1] > 1 and g.out[g.rank - 1] < 24 and not p.few:
             left *= 0.75 if g.rank > 2 else 0.9     # the estimate is from before more of short strided rows were listed
-        p.gain *= left
-        if left < 1 and p.gain < 1.1:       # as in winograd_gain: less is not sure
-            p.gain = 0
+    if not p.few:
+        left /= p.ahead
+    p.gain *= left
+    if left < 1 and p.gain < 1.1:       # as in winograd_gain: less is not sure
+        p.gain = 0
 
 
 cdef inline bint by_winograd(const Plan* p) noexcept nogil:
@@ -70,7 +82,7 @@ cdef inline bint by_winograd(const Plan* p) noexcept nogil:
 
 
 cdef inline bint by_taps(const Plan* p) noexcept nogil:
-    return p.by != STRIPS and p.by != DIRECT
+    return p.by != STRIPS and p.by != DIRECT and p.by != POINTS
 
 
 cdef inline bint in_panels(const Plan* p, bint transposed) noexcept nogil:

@@ -1,10 +1,11 @@
-"""The sizes of a matrix product, checked, the shapes in which it is quicker, and lines called in."""
+"""The sizes of a matrix product, checked, the shapes in which it is quicker, lines called in, and tiles that are cut."""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from lean_nn_c._geometry cimport MAX_RANK, refuse
 from lean_nn_c._simd cimport lnn_prefetch
+from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport Ahead, Product
 
 
@@ -75,3 +76,12 @@ cdef inline void call_in(const Ahead* ahead, int64_t part, int64_t parts) noexce
         while place < end:
             lnn_prefetch(place)
             place += 64
+
+
+cdef inline void take(const real* part, int64_t ldp, int rows, int64_t columns, bint add, real* c, int64_t ldc) noexcept nogil:
+    """The columns of a tile that exist."""
+    cdef int m
+    cdef int64_t j
+    for m in range(rows):
+        for j in range(columns):
+            c[m * ldc + j] = part[m * ldp + j] + (c[m * ldc + j] if add else 0)

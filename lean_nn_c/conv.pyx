@@ -4,22 +4,26 @@ The geometry comes as tuples of one length, the spatial rank. `pad` is the paddi
 shows only in `out`. Results are written, never added.
 
 The algorithm: "winograd" (winograd.pyx) where it pays and the precision is "fast"; "strips" (direct.pyx) where a group has
-few channels or reads its image once or twice only; else "taps" (taps.pyx, taps_weight.pyx) unless another is asked for,
-or its planes would be far larger than image and output, or a padding zero has met an infinite or NaN factor, which shows as
-a NaN in the result: then "direct" (direct.pyx), which multiplies real cells only. An algorithm that is asked for is tried
-where "auto" would not; what it cannot do, "direct" does. "im2col" is unfold and a matrix product, made by the caller.
+few channels or reads its image once or twice only; else "points" (_points.pxd, _points_weight.pxd), which read real cells
+where they lie, or "taps" (taps.pyx, taps_weight.pyx), on padded planes, whichever an estimate says (_points_pay.pxd); unless
+another is asked for. Planes that would be far larger than image and output, and a padding zero that has met an infinite or
+NaN factor, which shows as a NaN in the result, leave it to "direct" (direct.pyx), which multiplies real cells only. An algorithm
+that is asked for is tried where "auto" would not; what it cannot do, "direct" does. "im2col" is unfold and a matrix product,
+made by the caller.
 
-This module only chooses: it is compiled once, and calls the kernels of the level that was chosen at import.
+This module chooses, and lists points: it is compiled once, and calls the kernels of the level that was chosen at import.
 """
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._conv_choice cimport (
-    AUTO, DIRECT, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_taps, by_winograd, choose, final, in_panels, told,
+    AUTO, DIRECT, POINTS, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_taps, by_winograd, choose, final, in_panels, told,
 )
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
 from lean_nn_c._head cimport HEADS, Head, read_head
+from lean_nn_c._points cimport points_conv
+from lean_nn_c._points_weight cimport points_conv_weight
 from lean_nn_c._pointwise cimport weight_panels
 from lean_nn_c._tail cimport aim_tail, lnn_tail, tail_arrays
 from lean_nn_c._types cimport real
@@ -37,7 +41,7 @@ from lean_nn_c.winograd cimport (
     winograd_reads, winograd_tile, winograd_weight_tile,
 )
 
-ALGORITHMS = {"auto": AUTO, "taps": TAPS, "winograd": WINOGRAD, "strips": STRIPS, "direct": DIRECT}
+ALGORITHMS = {"auto": AUTO, "taps": TAPS, "points": POINTS, "winograd": WINOGRAD, "strips": STRIPS, "direct": DIRECT}
 
 
 cdef bint spoilt(const real* result, Py_ssize_t n, const real* factor, Py_ssize_t m) noexcept nogil:
@@ -69,6 +73,8 @@ cdef int conv(const Plan* p, bint transposed, const real* source, const real* w,
         status = winograd_conv(g, transposed, p.m, source, w, packed, b, tail, NULL, out)
     if not final(status) and not empty and p.panelled:      # nothing is padded: no zero meets what is not finite
         status = panelled_conv(g, transposed, source, packed, b, tail, out)
+    if not final(status) and not empty and p.points:
+        status = points_conv(g, transposed, source, w, b, tail, out)
     if not final(status) and not empty and by_taps(p):
         status = taps_conv(g, transposed, source, w, b, tail, out)
         if status == UNSUITED and p.by == TAPS:
@@ -95,6 +101,8 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
         status = strips_conv_weight(g, x, y_bar, w_bar)
     if not final(status) and by_winograd(p):
         status = winograd_conv_weight(g, p.m, x, y_bar, w_bar)
+    if not final(status) and p.points:
+        status = points_conv_weight(g, x, y_bar, w_bar)
     if not final(status) and by_taps(p):
         status = taps_conv_weight(g, x, y_bar, w_bar)
         if status == UNSUITED and p.by == TAPS:
@@ -370,7 +378,7 @@ def winners(
     cdef Plan p
     read_plan(&p, name, False, False, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, "auto")
     p.windows = windows
-    transposed, gain = name == "conv_input", p.gain if by_winograd(&p) else 1.3 if p.few else 1
+    transposed, gain = name == "conv_input", p.ahead * (p.gain if by_winograd(&p) else 1) if not p.few else 1.3
     if p.few and transposed and min(p.g.cg, p.g.og) <= 4 or not (set_winners(&p.at, &p.g, transposed, winners_lanes())
                                                             and winners_pay(&p.at, &p.g, windows, transposed, gain)):
         return None

@@ -25,7 +25,7 @@ from libc.string cimport memcpy, memset
 from lean_nn_c._dots cimport LONG_BLOCK, dot_rows
 from lean_nn_c._geometry cimport refuse
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._product cimport call_in, exchange, merge_rows, read_product, span
+from lean_nn_c._product cimport call_in, exchange, merge_rows, read_product, span, take
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
     LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, bring, dots, finish, lanes, lines, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
@@ -96,15 +96,6 @@ cdef void strips(const Product* p, const real* b, int64_t k, int64_t first, int6
 # --- many rows: panels and strips ---
 
 
-cdef void take(const real* part, int rows, int64_t columns, bint add, real* c, int64_t ldc) noexcept nogil:
-    """The columns of a tile that exist."""
-    cdef int m
-    cdef int64_t j
-    for m in range(rows):
-        for j in range(columns):
-            c[m * ldc + j] = part[m * MAX_TILE + j] + (c[m * ldc + j] if add else 0)
-
-
 cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* strip, const real* bias, bint add,
                         real* c, int64_t ldc, int64_t columns, const Ahead* ahead) noexcept nogil:
     """c[:m, :columns] = (add ? itself : bias or 0) + panels @ strip; meanwhile call in what is wanted next."""
@@ -122,7 +113,7 @@ cdef void strip_product(int64_t m, int64_t k, const real* panels, const real* st
             panel(mr, <int>vectors, k, panels + i * k * LNN_ROWS, strip, start, add, c + first * ldc, ldc)
         else:
             panel(mr, <int>vectors, k, panels + i * k * LNN_ROWS, strip, start, False, &part[0], MAX_TILE)
-            take(<const real*>&part[0], mr, columns, add, c + first * ldc, ldc)
+            take(<const real*>&part[0], MAX_TILE, mr, columns, add, c + first * ldc, ldc)
 
 
 cdef int64_t strips_at_once(const Product* p) noexcept nogil:
@@ -273,7 +264,22 @@ cdef void rows_product(const Panels* p, int64_t k, const real* a, int64_t row, c
         else:
             tile(mr, <int>(whole // lanes(c)), k, rows, aoff, b, boff, start + first if start != NULL else NULL, False,
                  &part[0], MAX_TILE)
-            take(<const real*>&part[0], mr, columns, add, c + first * ldc, ldc)
+            take(<const real*>&part[0], MAX_TILE, mr, columns, add, c + first * ldc, ldc)
+
+
+cdef void points_product(int vectors, int64_t k, const real* a, const int64_t* at, int64_t count, const int64_t* aoff, const real* b,
+                         const int64_t* boff, bint add, real* c, int64_t ldc) noexcept nogil:
+    """c[m, j] = (add ? itself : 0) + sum_k a[at[m] + aoff[k]] * b[boff[k] + j] for m < count, j in `vectors` vectors."""
+    cdef const real* rows[LNN_ROWS]
+    cdef Panels p = panels_of(count)
+    cdef int64_t i, first = 0
+    cdef int m, mr
+    for i in range(p.count):
+        mr = rows_in(&p, i)
+        for m in range(mr):
+            rows[m] = a + at[first + m]
+        tile(mr, vectors, k, rows, aoff, b, boff, <const real*>NULL, add, c + first * ldc, ldc)
+        first += mr
 
 
 cdef void few_rows(const Product* p, const real* a, const real* b, const real* bias, real* c, int64_t first,

@@ -11,6 +11,10 @@ cdef enum Status:
     SPOILT = 3          # something in the result is not finite and must be computed by another algorithm
     UNSUITED = 2        # the planes would be far larger than image and output: take another algorithm
 
+cdef struct Level:          # that was chosen at import
+    int bytes               # of a vector
+    int vectors             # of a tile of six rows
+
 cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* bias,
                    const lnn_tail* tail, real* out) noexcept nogil
 cdef int panelled_conv(const Geometry* g, bint transposed, const real* source, const real* packed, const real* bias,
@@ -23,3 +27,6 @@ cdef void pack_columns(const real* src, const int64_t* off, int nv, const int64_
                        real* dst) noexcept nogil
 cdef void pack_piece(const real* src, const int64_t* off, int64_t kn, int64_t length, int64_t width, real* dst) noexcept nogil
 cdef void cells_of_planes(Planes* p, Cells* c, int64_t channels) noexcept nogil
+cdef void turn_rows(const real* src, int64_t lds, int64_t rows, int64_t cols, real* dst, int64_t ldd) noexcept nogil
+cdef void end_row(const lnn_tail* tail, real* out, int64_t n) noexcept nogil
+cdef Level level() noexcept nogil

@@ -11,6 +11,8 @@ conv_input     input channels            w[channel, m, tap]            one per r
                                                                        or all at once (_phases.pxd), or windows (_fold.pxd)
 =============  ========================  ============================  =============================================
 
+_points.pxd turns the product round, and needs no planes.
+
 Where much of what a class would multiply is padding, it is cut into bands with fewer taps (_bands.pxd).
 
 With many rows the weight is packed into panels and the planes strip by strip, as in gemm.pyx: a strip of at most BLOCK
@@ -43,7 +45,7 @@ from lean_nn_c._phases cimport Phases, mixed, open_phases, phase_panels, phase_u
 from lean_nn_c._pointwise cimport is_pointwise, pack_weight as pack_panels, pointwise
 from lean_nn_c._queue cimport Queue, draw, holds, open_queue
 from lean_nn_c._simd cimport (
-    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, finish, lanes, lnn_vectors, piece, whole_lines,
+    LNN_BYTES, LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, finish, lanes, lnn_vectors, piece, turn, whole_lines,
 )
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._taps cimport ABREAST, BLOCK, Taps, covers, split_terms, table_length
@@ -132,6 +134,22 @@ cdef void pack_columns(const real* src, const int64_t* off, int nv, const int64_
                        real* dst) noexcept nogil:
     """`columns_of`, likewise."""
     columns_of(src, off, nv, run, length, runs, dst)
+
+
+cdef void turn_rows(const real* src, int64_t lds, int64_t rows, int64_t cols, real* dst, int64_t ldd) noexcept nogil:
+    """`turn`, for points, which are compiled once."""
+    turn(src, lds, rows, cols, dst, ldd)
+
+
+cdef void end_row(const lnn_tail* tail, real* out, int64_t n) noexcept nogil:
+    """`finish`, likewise."""
+    finish(tail, out, n)
+
+
+cdef Level level() noexcept nogil:
+    cdef Level l
+    l.bytes, l.vectors = LNN_BYTES, LNN_FULL
+    return l
 
 
 cdef void pack_piece(const real* src, const int64_t* off, int64_t kn, int64_t length, int64_t width, real* dst) noexcept nogil:

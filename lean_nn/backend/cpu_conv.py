@@ -4,6 +4,7 @@ The kernels choose for themselves ("auto"). `algorithm` forces one, for tests an
 
 ============  =====================================================================================
 "taps"        a product over kernel cells on padded planes; nothing is unfolded (``lean_nn_c/taps.pyx``)
+"points"      the same sums, results side by side: the image is read as it lies, padding never (``_points.pxd``)
 "winograd"    products of transformed tiles: 3 × 3 and sums of such (``winograd.pyx``)
 "strips"      few channels, a small padded copy at a time; where none fits, "direct" (``direct.pyx``)
 "direct"      the definition, tap by tap (``lean_nn_c/direct.pyx``)
@@ -32,7 +33,7 @@ Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 Sizes = tuple[int, int, int, int, Ints, Ints, Ints, Ints, Ints, Ints]
 
-ALGORITHMS = ("auto", "taps", "winograd", "strips", "direct", "im2col")
+ALGORITHMS = ("auto", "taps", "points", "winograd", "strips", "direct", "im2col")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lean_nn_c import conv as kernels
 from lean_nn_c import threads
 
-ALGORITHMS = ("taps", "strips", "direct")
+ALGORITHMS = ("taps", "points", "strips", "direct")
 DTYPES = (np.float32, np.float64)
 
 
@@ -403,8 +403,8 @@ def test_padding_never_meets_infinities(dtype, value):
     w[1, 0, 0, 0] = value  # reads padding at the first row and column
     y[0, 2, 0, 0] = value
     got, want = run(g, x, w, y), run(g, x, w, y, "direct")
-    for a, b in zip(got, want, strict=True):
-        np.testing.assert_array_equal(a, b)
+    for a, b in zip(got, want, strict=True):  # another algorithm may take other sums, of the same cells
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     assert np.isfinite(got[0][0, 1, 0]).all() and not np.isfinite(got[0][0, 1, 1, 1:]).any()
     assert np.isfinite(got[2][2, :, 0, 0]).all() and not np.isfinite(got[2][2, :, 1:, 1:]).any()
 

@@ -79,7 +79,7 @@ def results(call, dtype, algorithm, count):
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_sums_of_small_integers_are_exact(call, dtype):
     want = results(call, dtype, "direct", 1)
-    for algorithm in ("taps", "strips"):
+    for algorithm in ("taps", "points", "strips"):
         for count in (1, 2, 3):
             for one, other in zip(results(call, dtype, algorithm, count), want, strict=True):
                 np.testing.assert_array_equal(one, other)

@@ -164,11 +164,12 @@ def test_what_is_not_finite_is_computed_again(case, value):
 def test_auto_takes_it_where_it_pays_and_fast_is_allowed():
     shape = case(1, 64, 64, 28, 5, 1, 2)
     arrays = shape.data(np.float32)
-    fast, classical = ([a.tobytes() for a in shape.run(*arrays, name)] for name in ("winograd", "taps"))
+    fast, *classical = ([a.tobytes() for a in shape.run(*arrays, name)] for name in ("winograd", "taps", "points"))
     assert [a.tobytes() for a in shape.run(*arrays, "auto")] == fast
     try:
         set_precision("exact")
-        assert [a.tobytes() for a in shape.run(*arrays, "auto")] == classical
+        for got, wants in zip(shape.run(*arrays, "auto"), zip(*classical, strict=True), strict=True):
+            assert got.tobytes() in wants
     finally:
         set_precision("fast")
     pointwise = case(1, 64, 64, 28, 1)
