@@ -409,11 +409,11 @@ cdef double winograd_weight_gain(const Geometry* g, int m, int itemsize) noexcep
     so few tiles as a single 7 x 7 has costs more than they save (0.8 to 1.0 times as fast).
     """
     cdef Plan p
-    cdef Costs c = [1.44, 18, 9.4, 268, 13, 0.6, 10, 0.1]
     cdef double gain
+    cdef Costs c = [1.44, 18, 9.4, 268, 13, 0.6, 10, 0.1]
     if m == 0 or g.taps < 3 or not planned(&p, g, False, m, LNN_BYTES // itemsize):
         return 0
-    c.image *= min(max(p.points * p.channels / 5000.0, 1.0), 4.0)       # V of a block of tiles leaves the caches
+    c.image *= min(max(p.points * p.channels / 5000.0, 1.0), 4.0) * (1.4 if p.x.in_step == 2 else 1)   # V leaves the caches
     gain = faster(&p, g, &c)
     if common(g):
         return max(1.0, gain) if min(g.cg, g.og) >= 8 and g.n * g.outs >= 80 else 0

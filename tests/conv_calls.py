@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lean_nn_c import conv as kernels
+from lean_nn_c import threads
 
 
 def conv(x, w, b, y, *rest):
@@ -27,3 +28,21 @@ def unfold(x, cols, n, c, *sizes):
 
 def fold(cols, x_bar, n, c, *sizes):
     kernels.step("fold", cols.dtype == np.float64, False, n, c, c, 1, *sizes)(cols, x_bar)
+
+
+def three(x, w, y, b, b_bar, call, count):
+    """conv (bias b), conv_input (bias b_bar) and conv_weight of one layer on `count` threads, none with more scratch than said."""
+    got = [np.full(a.shape, np.nan, a.dtype) for a in (y, x, w)]
+    before = threads.get_num_threads()
+    threads.set_num_threads(count)
+    try:
+        conv(x, w, b, got[0], *call)
+        conv_input(y, w, got[1], *call, b=b_bar)
+        conv_weight(x, y, got[2], *call)
+        for name, arrays in (("conv", (x, w, got[0])), ("conv_input", (y, w, got[1])), ("conv_weight", (x, y, got[2]))):
+            step = kernels.step(name, x.dtype == np.float64, False, *call)
+            taken, strays = step.measure(*(a.copy() for a in arrays))
+            assert taken <= step.scratch(count) and strays == 0
+    finally:
+        threads.set_num_threads(before)
+    return got

@@ -6,9 +6,6 @@ import conv_calls as kernel
 import numpy as np
 import pytest
 
-from lean_nn_c import conv as kernels
-from lean_nn_c import threads
-
 DTYPES = (np.float32, np.float64)
 # n, c, o, groups, spatial, kernel, stride, pad
 CALLS = [
@@ -58,21 +55,8 @@ def results(call, dtype, algorithm, count):
     shapes = [(n, c, *spatial), (o, c // groups, *size), (n, o, *out)]
     x, w, y = (rng.integers(-3, 4, int(np.prod(shape))).astype(dtype) for shape in shapes)
     rest = (n, c, o, groups, spatial, size, out, stride, pad, (1,) * len(spatial), algorithm)
-    got = [np.full(a.shape, np.nan, dtype) for a in (y, x, w)]
     bias = [rng.integers(-3, 4, m).astype(dtype) for m in (o, c)]
-    before = threads.get_num_threads()
-    threads.set_num_threads(count)
-    try:
-        kernel.conv(x, w, bias[0], got[0], *rest)
-        kernel.conv_input(y, w, got[1], *rest, b=bias[1])
-        kernel.conv_weight(x, y, got[2], *rest)
-        for name, arrays in (("conv", (x, w, got[0])), ("conv_input", (y, w, got[1])), ("conv_weight", (x, y, got[2]))):
-            step = kernels.step(name, dtype is np.float64, False, *rest)
-            taken, strays = step.measure(*(a.copy() for a in arrays))
-            assert taken <= step.scratch(count) and strays == 0
-    finally:
-        threads.set_num_threads(before)
-    return got
+    return kernel.three(x, w, y, *bias, rest, count)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

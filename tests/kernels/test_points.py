@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from lean_nn_c import conv as kernels
-from lean_nn_c import threads
 
 DTYPES = (np.float32, np.float64)
 # n, c, o, groups, spatial, kernel, out, stride, pad, dilation: as the kernels take them
@@ -39,20 +38,7 @@ def results(call, dtype, algorithm, count, whole=True):
         (rng.integers(-3, 4, np.prod(shape)) if whole else rng.standard_normal(np.prod(shape))).astype(dtype)
         for shape in shapes
     )
-    got = [np.full(a.shape, np.nan, dtype) for a in (y, x, w)]
-    before = threads.get_num_threads()
-    threads.set_num_threads(count)
-    try:
-        kernel.conv(x, w, b, got[0], *call, algorithm)
-        kernel.conv_input(y, w, got[1], *call, algorithm, b=b_bar)
-        kernel.conv_weight(x, y, got[2], *call, algorithm)
-        for name, arrays in (("conv", (x, w, got[0])), ("conv_input", (y, w, got[1])), ("conv_weight", (x, y, got[2]))):
-            step = kernels.step(name, dtype is np.float64, False, *call, algorithm)
-            taken, strays = step.measure(*(a.copy() for a in arrays))
-            assert taken <= step.scratch(count) and strays == 0
-    finally:
-        threads.set_num_threads(before)
-    return got
+    return kernel.three(x, w, y, b, b_bar, (*call, algorithm), count)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
