@@ -31,7 +31,7 @@ def fold(cols, x_bar, n, c, *sizes):
 
 
 def three(x, w, y, b, b_bar, call, count):
-    """conv (bias b), conv_input (bias b_bar) and conv_weight of one layer on `count` threads, none with more scratch than said."""
+    """conv (bias b), conv_input (bias b_bar) and conv_weight of a layer on `count` threads, none with more scratch than said."""
     got = [np.full(a.shape, np.nan, a.dtype) for a in (y, x, w)]
     before = threads.get_num_threads()
     threads.set_num_threads(count)

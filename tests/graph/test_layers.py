@@ -22,7 +22,7 @@ def randn(*shape, dtype="float32"):
 
 K3, K1, KT = randn(8, 8, 3, 3), randn(8, 8, 1, 1), randn(8, 4, 4, 4)
 B8, W, BW = randn(8), randn(5, 8), randn(5)
-X = randn(2, 8, 9, 9)
+X = randn(2, 8, 16, 16)  # Winograd's algorithm takes it
 
 FUSED = {
     "conv relu": (lambda x: F.relu(F.conv2d(x, K3, B8, padding=1)), ["conv_layer"]),
@@ -41,8 +41,8 @@ LEFT = {
     "wanted itself": lambda x: [y := F.conv2d(x, K3), (y, F.relu(y))][1],
     "reshaped for others too": lambda x: [y := F.conv2d(x[0], K3), F.relu(y) * y][1],
     "twice itself": lambda x: [y := F.conv2d(x, K3), y + y][1],
-    "grows": lambda x: F.conv2d(x[:1], K3) + randn(2, 8, 7, 7),
-    "per pixel": lambda x: F.conv2d(x, K3) + randn(7, 7),
+    "grows": lambda x: F.conv2d(x[:1], K3) + randn(2, 8, 14, 14),
+    "per pixel": lambda x: F.conv2d(x, K3) + randn(14, 14),
     "another activation": lambda x: F.sigmoid(F.conv2d(x, K3)),
     "per row": lambda x: x.flatten(1)[:, :8] @ W.T + randn(2, 1),
 }
