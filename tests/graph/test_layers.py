@@ -94,7 +94,8 @@ def test_the_specification_of_a_layer_is_made_of_its_parts():
 
 def test_a_constant_weight_is_transformed_once_and_counted():
     f = FUSED["residual"][0]
-    plain, packed = (ln.compile(f, X, passes=passes) for passes in (("tails",), ("tails", "prepack")))
+    with algorithm("winograd"):  # by itself a level may take another where the weight is not packed
+        plain, packed = (ln.compile(f, X, passes=passes) for passes in (("tails",), ("tails", "prepack")))
     extra = packed.memory.weights - plain.memory.weights
     assert extra >= 4 * K3.size and packed.memory.arena == plain.memory.arena
     assert sorted(a.nbytes for a in packed.graph.constants.values())[-1] == extra
