@@ -145,9 +145,9 @@ def overlapping(list arrays not None, list written not None):
     """Two numbers of arrays that share memory, of which at least one is `written`, the one that begins first before the other;
     None if there are none. A training step asks for hundreds of arrays in every call.
     """
-    cdef int i, count = 0
+    cdef int i
     cdef Span* spans = <Span*>calloc(len(arrays) + 1, sizeof(Span))
-    cdef Span* far = spans          # which of those before reaches farthest,
+    cdef Span* far = NULL           # which of those before reaches farthest,
     cdef Span* far_written = NULL   # and of those that are written
     if spans == NULL:
         raise MemoryError()
@@ -162,15 +162,14 @@ def overlapping(list arrays not None, list written not None):
         for i in range(len(arrays)):
             if spans[i].start == spans[i].end:
                 continue
-            if spans[i].written and far.end > spans[i].start and count:
+            if spans[i].written and far != NULL and far.end > spans[i].start:
                 return far.number, spans[i].number
             if far_written != NULL and far_written.end > spans[i].start:
                 return far_written.number, spans[i].number
-            if spans[i].end > far.end or not count:
+            if far == NULL or spans[i].end > far.end:
                 far = &spans[i]
             if spans[i].written and (far_written == NULL or spans[i].end > far_written.end):
                 far_written = &spans[i]
-            count += 1
     finally:
         free(spans)
     return None
