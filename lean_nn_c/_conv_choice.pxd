@@ -13,7 +13,7 @@ from lean_nn_c.direct cimport strips_lead, strips_pay
 from lean_nn_c.precision cimport is_fast
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY
 from lean_nn_c.taps cimport DONE, NO_MEMORY, taps_left
-from lean_nn_c.winograd cimport winograd_gain, winograd_tile, winograd_weight_gain, winograd_weight_tile
+from lean_nn_c.winograd cimport winograd_gain, winograd_tile, winograd_weight_gain
 
 cdef enum Algorithm:
     AUTO
@@ -29,7 +29,7 @@ cdef struct Plan:
     Algorithm by
     bint bias           # there is one (for `pack`: it is conv_input's weight)
     lnn_tail tail
-    int m               # Winograd's tiles; 0: it does not apply
+    int side            # of Winograd's tiles, in points; 0: it does not apply
     bint few            # whether strips are taken: decided once, as is
     bint points         # whether points are taken rather than planes,
     double ahead        # how many times as fast these are, by estimate, or 1,
@@ -62,12 +62,11 @@ cdef inline void choose(Plan* p, str name, int itemsize):
     p.points = p.ahead > 0 and (p.by == POINTS or (p.by == AUTO and p.ahead > 1))
     p.few = by_strips(p, kind, itemsize)
     p.ahead = max(p.ahead, 1.0)
+    p.side = winograd_tile(g, transposed, kind == CONV_WEIGHT, itemsize)
     if kind == CONV_WEIGHT:
-        p.m = winograd_weight_tile(g)
-        p.gain = winograd_weight_gain(g, p.m, itemsize)
+        p.gain = winograd_weight_gain(g, p.side, itemsize)
     else:
-        p.m = winograd_tile(g, transposed, itemsize)
-        p.gain = winograd_gain(g, transposed, p.m, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
+        p.gain = winograd_gain(g, transposed, p.side, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
         left = taps_left(g, transposed) if p.ahead == 1 else 1
         if g.stride[g.rank - 1] > 1 and g.out[g.rank - 1] < 24 and not p.few:
             left *= 0.75 if g.rank > 2 else 0.9     # the estimate is from before more of short strided rows were listed
@@ -80,7 +79,7 @@ cdef inline void choose(Plan* p, str name, int itemsize):
 
 
 cdef inline bint by_winograd(const Plan* p) noexcept nogil:
-    return p.m != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.gain > 0 and is_fast()))
+    return p.side != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.gain > 0 and is_fast()))
 
 
 cdef inline bint by_taps(const Plan* p) noexcept nogil:

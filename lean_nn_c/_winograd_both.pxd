@@ -58,7 +58,7 @@ cdef inline void lay_desk(const Plan* p, int64_t units, Desk* d) noexcept nogil:
 
 
 cdef inline bint serves_both(const Plan* p, int itemsize) noexcept nogil:
-    """Whether the parts hold what they need near a core: few channels, 3 x 3 cells."""
+    """Whether the parts hold what they need near a core: few channels, filters as they lie."""
     return p.plain and p.groups == 1 and blocks_of(p) == 1 and parts_of(p, itemsize) > 0
 
 
@@ -109,7 +109,7 @@ cdef inline bint both_turn(const Plan* p, const Desk* d, Queue* queue, int threa
 cdef inline int both_gradients(const Plan* p, const real* y_bar, const real* w, const real* x, real* x_bar, real* w_bar,
                                int threads) noexcept nogil:
     """Parts of the tiles, each by one thread; their shares of w_bar are added in order."""
-    cdef int64_t weights = p.true_channels * p.true_rows * 9, own = whole_lines(weights), i, spoilt = 0
+    cdef int64_t weights = p.true_channels * p.true_rows * p.len * p.len, own = whole_lines(weights), i, spoilt = 0
     cdef int64_t parts = parts_of(p, sizeof(real))
     cdef real* memory
     cdef real* shares

@@ -10,7 +10,7 @@ cdef struct Costs:      # in terms of a sum by taps
     double product      # a term of the tiles' products
     double image        # a tile's transform, per channel and point; twice as much where its cells are more than two apart
     double result       # and per row
-    double filters      # a filter's
+    double filters      # a filter's of 3 x 3 cells; of 5 x 5 more by its points
     double few          # by taps: of a term, divided by the rows (or 4)
     double line         # the same, divided by the outputs of a line
     double plane        # of a cell of the source
@@ -44,7 +44,8 @@ cdef inline double faster(const Plan* p, const Geometry* g, const Costs* c) noex
     cdef bint strided = g.stride[g.rank - 1] > 1
     cdef double transforms = ((2 if p.x.in_step > 2 else 1) * c.image * p.channels
                               + (1.5 if p.x.out_step > 1 or p.line else 1) * c.result * p.rows)
-    cdef double cost = p.width * (p.work * c.product * pairs + <double>p.units * p.points * transforms) + c.filters * pairs
+    cdef double cost = p.width * (p.work * c.product * pairs + <double>p.units * p.points * transforms)
+    cost += c.filters * max(p.points / 36.0, 1.0) * pairs
     cdef double taps = (terms * (1 + c.few / max(p.true_rows, <int64_t>4) + c.line / p.x.out_size + (c.stride if strided else 0))
                         + c.plane * g.n * p.true_channels * p.in_cells + 10 * <double>g.taps * g.cg * g.og)
     return taps / cost

@@ -1,10 +1,10 @@
 """What Winograd's core computes, axis by axis, and where its tiles lie.
 
-The core knows tiles of m x m outputs that read (m + 2)^2 cells, filters of 3 x 3 cells, and sums over channels. Many
-more convolutions than those with 3 x 3 kernels are such sums, if channels and rows may be virtual. On one axis:
+The core knows tiles of m x m outputs, filters of r x r cells, 3 or 5, and sums over channels. Many
+more convolutions than those with 3 x 3 or 5 x 5 kernels are such sums, if channels and rows may be virtual. On one axis:
 
-- A kernel of more than three cells is cut into blocks of three; (block, channel) is a virtual channel, whose
-  source begins three cells later: 5 x 5 takes four blocks, 7.6 multiplications per output instead of 25. Cells that
+- A kernel of more than r cells is cut into blocks of r; (block, channel) is a virtual channel, whose
+  source begins r cells later: 7 x 7 takes nine blocks of 3 x 3, 16 multiplications per output instead of 49. Cells that
   the last block lacks are zeros of the filter.
 - Dilation d: outputs p = d*j + b read cells of the same residue. Each b < d is an image of its own.
 - Stride s of conv: tap k = s*e + r reads cell s*(p + e) + r - pad. Each residue r < s is a virtual channel with taps e.
@@ -18,11 +18,11 @@ So the axis has `blocks` of `len` taps, a table of which tap of the kernel stand
 source cell  in_step*(j + i) + sub + shift[block],  result cell  out_step*j + sub + phase.
 
 Not every product is needed. At the point 0 a filter's value is its first cell, at oo its last: where a block lacks the
-cell, the products there are zero and left out. (A block of one tap has it in the middle and leaves out both.) And the
+cell, the products there are zero and left out. (A block that lacks two has the others in the middle and leaves out both.) And the
 outputs y_1 and y_2 of a tile do not depend on 0 and oo, nor y_0 to y_2 on oo: see A^T. So where a line ends with one or two
 outputs of a tile, the tile begins one cell earlier, where these are y_1 and y_2, and four points do, or five for three. Such
 tiles are units of their own: the image has up to four zones (inner tiles, those at the right, at the bottom, the corner), if
-that takes less than a single one, which fills its units better. 14 x 14 outputs with 5 x 5 kernels take 0.73 of the
+that takes less than a single one, which fills its units better. 14 x 14 outputs with 3 x 3 kernels take 0.84 of the
 products.
 """
 
@@ -38,7 +38,8 @@ cdef enum:
     MAX_WIDTH = 32              # tiles of a unit, at most (64-byte vectors of floats)
     MAX_REACH = 6               # cells by which a patch is longer, so that the next blocks find theirs in it
     MAX_PITCH = (8 + MAX_REACH) * 32 + 8    # cells of a row of patches
-    MAX_LINES = 6 + MAX_REACH
+    MAX_LINES = 8 + MAX_REACH
+    MAX_CELLS = 25              # of a filter
     MAX_BLOCKS = 6              # of one axis
     MAX_PHASES = 3
     MAX_TAPS = 54               # MAX_BLOCKS blocks of nine
@@ -73,10 +74,11 @@ cdef struct Zone:
 
 
 cdef struct Plan:
-    int m                       # of the transforms: 4 or 2
-    int points                  # (m + 2)^2
+    int side                    # products of an axis: 4, 6 or 9, by which the transforms are chosen
+    int m, len                  # outputs of a tile and taps of a filter per axis: 2 and 3, 4 and 3, 4 and 5
+    int points                  # side^2
     bint flip                   # a plain 3 x 3 filter is read turned by half a turn
-    bint plain                  # filters are 3 x 3 cells as they lie in memory
+    bint plain                  # filters are as they lie in memory
     bint line                   # one axis alone
     Axis z, y, x
     int64_t n, groups
@@ -88,6 +90,7 @@ cdef struct Plan:
     int64_t tiles, units
     int64_t width               # tiles of a unit
     double work                 # products of a virtual channel and row, in units
+    double cost                 # of everything, in products
     int64_t w_row, w_channel, w_y, w_z  # steps of the weight
     const lnn_tail* tail        # what follows every output's sum, or NULL
     const Head* head            # what the image is made by as it is read, or NULL
@@ -113,8 +116,13 @@ cdef struct Tiles:              # of one unit
 
 
 cdef inline int64_t first_tap(const Axis* a, int64_t block, int64_t taps) noexcept nogil:
-    """Where a block begins, if its axis has so many taps: a lone one at the end stands in the middle of its block."""
-    return a.len * block - (1 if a.len == 3 and taps - a.len * block == 1 else 0)
+    """Where a block begins, if its axis has so many taps: the last ones stand in its middle, if they leave both ends free."""
+    return a.len * block - (1 if in_tiles(a) and taps - a.len * block <= a.len - 2 else 0)
+
+
+cdef inline bint in_tiles(const Axis* a) noexcept nogil:
+    """Whether the axis has points of its own; others have one output, or (a single axis) share them."""
+    return a.len == 3 or a.len == 5
 
 
 cdef inline bint forward_axis(Axis* a, const Geometry* g, int i) noexcept nogil:
@@ -178,7 +186,7 @@ cdef inline void set_families(Axis* a) noexcept nogil:
     a.reach = 0
     for block in range(a.blocks):
         apart = a.shift[block] - a.shift[first]
-        if a.len != 3 or apart % a.in_step or not 0 <= apart <= MAX_REACH * a.in_step:
+        if not in_tiles(a) or apart % a.in_step or not 0 <= apart <= MAX_REACH * a.in_step:
             first = block
         a.family[block] = first
         a.offset[block] = (a.shift[block] - a.shift[first]) // a.in_step
@@ -190,12 +198,12 @@ cdef inline void set_points(Axis* a, int points) noexcept nogil:
     cdef int64_t block, phase
     for block in range(a.blocks):
         a.points[block].low, a.points[block].high = 0, points
-        if a.len == 3:
+        if in_tiles(a):
             a.points[block].low, a.points[block].high = 1, points - 1
-        for phase in range(a.phases if a.len == 3 else 0):
-            if a.tap[phase][3 * block] >= 0:
+        for phase in range(a.phases if in_tiles(a) else 0):
+            if a.tap[phase][a.len * block] >= 0:
                 a.points[block].low = 0
-            if a.tap[phase][3 * block + 2] >= 0:
+            if a.tap[phase][a.len * block + a.len - 1] >= 0:
                 a.points[block].high = points
 
 
@@ -204,7 +212,7 @@ cdef inline int set_spans(const Axis* a, int points, bint apart, Span* span) noe
     cdef int64_t rest = ceil_div(a.out_size, a.out_step) % a.m
     cdef Span* edge = &span[0 if a.tiles == 1 else 1]
     span.tiles, span.start, span.lead, span.points.low, span.points.high = a.tiles, 0, 0, 0, points
-    if a.len != 3 or rest == 0 or not (apart or a.tiles == 1):
+    if not in_tiles(a) or rest == 0 or not (apart or a.tiles == 1):
         return 1
     edge.lead = 1 if a.m == 4 and rest <= 2 else 0
     edge.tiles, edge.start = 1, (a.tiles - 1) * a.m - edge.lead
@@ -234,18 +242,19 @@ cdef inline bint set_axis(Axis* a, const Geometry* g, int i, bint transposed, in
 # --- the whole ---
 
 
-cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int m, int64_t width) noexcept nogil:
+cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int side, int64_t width) noexcept nogil:
     """Returns whether the algorithm applies: one to three axes, stride or dilation 1 on each of the last two."""
     cdef int last = g.rank - 1
     p.line, p.tail, p.head = g.rank == 1, NULL, NULL
-    if g.rank > 3 or p.line and m == 2:
+    if g.rank > 3 or p.line and side != 6:
         return False
-    p.m, p.points, p.flip, p.n, p.groups, p.width = m, (m + 2) * (m + 2), transposed, g.n, g.groups, width
+    p.side, p.m, p.len, p.points = side, 2 if side == 4 else 4, 5 if side == 9 else 3, side * side
+    p.flip, p.n, p.groups, p.width = transposed, g.n, g.groups, width
     if not set_axis(&p.z, g, last - 2, transposed, 1, 1, 1):
         return False
-    if not set_axis(&p.y, g, last - 1, transposed, 1 if p.line else m, 1 if p.line else 3, m + 2):
+    if not set_axis(&p.y, g, last - 1, transposed, 1 if p.line else p.m, 1 if p.line else p.len, side):
         return False
-    if not set_axis(&p.x, g, last, transposed, 13 if p.line else m, 9 if p.line else 3, m + 2):
+    if not set_axis(&p.x, g, last, transposed, 13 if p.line else p.m, 9 if p.line else p.len, side):
         return False
     p.w_y = g.ker[last]
     p.w_z = g.ker[last] * g.ker[last - 1] if last > 0 else 1
@@ -256,8 +265,8 @@ cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int m, in
         p.in_cells, p.out_cells = g.outs, g.cells
     p.channels = p.true_channels * p.z.blocks * p.y.blocks * p.x.blocks
     p.rows = p.true_rows * p.z.phases * p.y.phases * p.x.phases
-    p.plain = (g.taps == 9 and p.channels == p.true_channels and p.rows == p.true_rows
-               and (p.line or g.ker[last - 1] == 3 == g.ker[last]))
+    p.plain = (g.taps == p.len * p.len and p.channels == p.true_channels and p.rows == p.true_rows
+               and (p.line or g.ker[last - 1] == p.len == g.ker[last]))
     p.tiles = p.n * p.z.tiles * p.y.subs * p.x.subs * p.y.tiles * p.x.tiles
     choose_zones(p)
     return True
@@ -277,11 +286,11 @@ cdef inline int64_t needed(const Axis* a, const Span* span, bint apart) noexcept
     return points
 
 
-cdef inline double set_zones(Plan* p, bint apart_y, bint apart_x) noexcept nogil:
-    """The zones, their units and their work. Returns the cost of everything, by the measure of `saves` (winograd.pyx)."""
+cdef inline void set_zones(Plan* p, bint apart_y, bint apart_x) noexcept nogil:
+    """The zones, their units, their work and their cost."""
     cdef Span y[2]
     cdef Span x[2]
-    cdef int ys = set_spans(&p.y, p.m + 2, apart_y, y), xs = set_spans(&p.x, p.m + 2, apart_x, x), k
+    cdef int ys = set_spans(&p.y, p.side, apart_y, y), xs = set_spans(&p.x, p.side, apart_x, x), k
     cdef Zone* zone
     cdef int64_t units
     cdef bint apart = blocks_apart(p)
@@ -294,16 +303,16 @@ cdef inline double set_zones(Plan* p, bint apart_y, bint apart_x) noexcept nogil
         p.units += units
         p.work += (<double>units * needed(&p.y, &zone.y, apart) * needed(&p.x, &zone.x, apart)
                    / (p.y.blocks * p.x.blocks))
-    return p.work * p.channels * p.rows + <double>p.units * p.points * (18 * p.channels + 11 * p.rows)
+    p.cost = p.work * p.channels * p.rows + <double>p.units * p.points * (18 * p.channels + 11 * p.rows)
 
 
 cdef inline void choose_zones(Plan* p) noexcept nogil:
     cdef int k, best = 0
-    cdef double cost, least = set_zones(p, False, False)
-    for k in range(1, 4):
-        cost = set_zones(p, k & 1, k >> 1)
-        if cost < 0.97 * least:
-            best, least = k, cost
+    cdef double least = 0
+    for k in range(4):
+        set_zones(p, k & 1, k >> 1)
+        if k == 0 or p.cost < 0.97 * least:
+            best, least = k, p.cost
     set_zones(p, best & 1, best >> 1)
 
 
@@ -325,19 +334,19 @@ cdef inline int64_t tiles_of(const Plan* p, const Zone* zone, int64_t unit, int6
 
 
 cdef inline void filter_cells(const Plan* p, int64_t phase, int64_t block, int64_t* cell) noexcept nogil:
-    """Offsets in the kernel of the nine cells of a virtual row's filter in a block, or -1."""
+    """Offsets in the kernel of the cells of a virtual row's filter in a block, or -1."""
     cdef int64_t i, j
     cdef int64_t z = p.z.tap[phase // (p.y.phases * p.x.phases)][block // (p.y.blocks * p.x.blocks)]
     cdef const int* y = &p.y.tap[phase // p.x.phases % p.y.phases][block // p.x.blocks % p.y.blocks * p.y.len]
     cdef const int* x = &p.x.tap[phase % p.x.phases][block % p.x.blocks * p.x.len]
-    for i in range(3):
-        for j in range(3):
+    for i in range(p.len):
+        for j in range(p.len):
             if p.line:
-                cell[3 * i + j] = x[3 * i + j]
+                cell[p.len * i + j] = x[p.len * i + j]
             elif z < 0 or y[i] < 0 or x[j] < 0:
-                cell[3 * i + j] = -1
+                cell[p.len * i + j] = -1
             else:
-                cell[3 * i + j] = z * p.w_z + y[i] * p.w_y + x[j]
+                cell[p.len * i + j] = z * p.w_z + y[i] * p.w_y + x[j]
 
 
 # --- tiles of a zone, numbered by (sample, z, residues y, x, tile y, x) ---
@@ -350,7 +359,7 @@ cdef inline int64_t patch_pitch(const Plan* p) noexcept nogil:
 
 cdef inline int64_t patch_size(const Plan* p) noexcept nogil:
     """Cells of a row of patches that any tile reads."""
-    return 25 * p.width + 32 if p.line else (p.m + 2 + p.y.reach) * patch_pitch(p)
+    return 25 * p.width + 32 if p.line else (p.m + p.len - 1 + p.y.reach) * patch_pitch(p)
 
 
 cdef inline int64_t in_row(const Zone* zone, int64_t tile, int64_t stop) noexcept nogil:

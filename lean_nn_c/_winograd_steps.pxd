@@ -9,7 +9,7 @@ from lean_nn_c._tail cimport LNN_GATE, lnn_tail, tail_arrays
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, read, seconds, weight
 from lean_nn_c._winograd_plan cimport (
-    MAX_BLOCKS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, blocks_apart, cells_left, cut, filter_cells,
+    MAX_BLOCKS, MAX_CELLS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, blocks_apart, cells_left, cut, filter_cells,
     patch_pitch, patch_size, place_tiles, tiles_of, zone_of,
 )
 
@@ -168,7 +168,7 @@ cdef inline void transform_patches(const Plan* p, const Tiles* s, int64_t block,
                 to = v + part * p.points * v_step(per, row) + (c - part * per) * row
                 step = v_step(min(per, stop - first - part * per), row)
                 for vector in range(s.vectors):
-                    image(p.m, at + vector * per_vector, p.y.offset[y] * pitch + p.x.offset[x], pitch,
+                    image(p.side, at + vector * per_vector, p.y.offset[y] * pitch + p.x.offset[x], pitch,
                           to + vector * per_vector, step)
             x += 1
         y += 1
@@ -176,31 +176,31 @@ cdef inline void transform_patches(const Plan* p, const Tiles* s, int64_t block,
 
 cdef inline void make_u(const Plan* p, int64_t panel, int64_t block, const real* w, real* u) noexcept nogil:
     """U of one panel and block of channels."""
-    cdef real filters[9 * BLOCK]
+    cdef real filters[MAX_CELLS * BLOCK]
     cdef int64_t row, first = row_of(p, panel), ahead = p.w_row * (LNN_WINO_PANEL if p.flip else 1)
     for row in range(first, row_of(p, panel + 1)):
         if p.plain:
-            weight(p.m, p.flip, terms_of(p, block), w + row * p.w_row + block * BLOCK * p.w_channel, p.w_channel,
+            weight(p.side, p.flip, terms_of(p, block), w + row * p.w_row + block * BLOCK * p.w_channel, p.w_channel,
                    ahead, u + (row - first) * depth_of(p), u_step(p))
         else:
             gather_filters(p, row, block * BLOCK, terms_of(p, block), w, &filters[0])
-            weight(p.m, False, terms_of(p, block), <const real*>&filters[0], 9, 0, u + (row - first) * depth_of(p),
+            weight(p.side, False, terms_of(p, block), <const real*>&filters[0], p.len * p.len, 0, u + (row - first) * depth_of(p),
                    u_step(p))
 
 
 cdef inline void gather_filters(const Plan* p, int64_t row, int64_t first, int64_t count, const real* w,
                                 real* filters) noexcept nogil:
-    """The 3 x 3 filters of a virtual row and some virtual channels, with zeros where the kernel has no cell."""
-    cdef int64_t cell[9]
+    """The filters of a virtual row and some virtual channels, with zeros where the kernel has no cell."""
+    cdef int64_t cell[MAX_CELLS]
     cdef int64_t c, block = -1, phase = row // p.true_rows, k
     w += (row - phase * p.true_rows) * p.w_row
     for c in range(first, first + count):
         if block != c // p.true_channels:
             block = c // p.true_channels
             filter_cells(p, phase, block, &cell[0])
-        for k in range(9):
+        for k in range(p.len * p.len):
             filters[k] = w[(c - block * p.true_channels) * p.w_channel + cell[k]] if cell[k] >= 0 else 0
-        filters += 9
+        filters += p.len * p.len
 
 
 cdef struct Piece:              # neighbouring virtual channels that need the same points
@@ -262,8 +262,8 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
     for n in range(panels + 1):
         row[n] = row_of(p, first + n)
     v += v_block(p, block, v_row)
-    for j in range(p.m + 2):
-        for i in range(p.m + 2):
+    for j in range(p.side):
+        for i in range(p.side):
             k, add = 0, block > 0
             while k < pieces.count:
                 k = next_run(&pieces, k, i, j, &low, &high)
@@ -386,7 +386,7 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
             place = y + at.offset + (row - at.phase * p.true_rows) * p.out_cells
             for lane in range(per_vector):
                 to[lane] = (&own[0] if at.detour else place) + at.dest[lane]
-            output(p.m, t + (row - first) * p.width + vector * per_vector, t_step(p),
+            output(p.side, t + (row - first) * p.width + vector * per_vector, t_step(p),
                    b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0],
                    NULL if apart else p.tail, &zero[0])
             if apart:

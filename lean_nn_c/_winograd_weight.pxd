@@ -37,7 +37,7 @@ from lean_nn_c._head cimport head_numbers
 from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, cotangent, filters, product, read
-from lean_nn_c._winograd_plan cimport MAX_WIDTH, Plan, Tiles, Zone, cells_left, filter_cells, place_tiles
+from lean_nn_c._winograd_plan cimport MAX_CELLS, MAX_WIDTH, Plan, Tiles, Zone, cells_left, filter_cells, place_tiles
 from lean_nn_c._winograd_steps cimport PAD, PANELS, Pieces, copy_row, list_pieces, next_run
 
 cdef enum:
@@ -161,7 +161,7 @@ cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* 
                     own[0], own[1], own[2] = number[lane], number[per_vector + lane], number[2 * per_vector + lane]
                     bring_tile(p, at[lane], lines, columns, 4 * s.lead_y + s.lead_x, &own[0] if headed else <real*>NULL, &whole[16 * lane])
                     at[lane] = &whole[16 * lane]
-            cotangent(p.m, &at[0], p.y.out_step * p.x.out_size if inside else 4,
+            cotangent(p.side, &at[0], p.y.out_step * p.x.out_size if inside else 4,
                       <const real*>&number[0] if headed and inside else <const real*>NULL, q + tile * p.width + i * per_vector, step)
 
 
@@ -178,8 +178,8 @@ cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64
     cdef bint partly
     list_pieces(p, zone, first, stop, &pieces)
     partly = not_all(p, &pieces)
-    for j in range(p.m + 2):
-        for i in range(p.m + 2):
+    for j in range(p.side):
+        for i in range(p.side):
             if partly and not add:
                 memset(du, 0, (stop - first) * p.width * sizeof(real))
             k = 0
@@ -191,7 +191,7 @@ cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64
 
 cdef inline bint not_all(const Plan* p, const Pieces* s) noexcept nogil:
     """Whether there may be points that some of the channels do not need."""
-    return s.count > 1 or min(s.piece[0].y.high - s.piece[0].y.low, s.piece[0].x.high - s.piece[0].x.low) < p.m + 2
+    return s.count > 1 or min(s.piece[0].y.high - s.piece[0].y.low, s.piece[0].x.high - s.piece[0].x.low) < p.side
 
 
 cdef inline void sum_run(const Plan* p, int64_t channels, int vectors, int64_t tiles, const real* v, int64_t pitch,
@@ -210,7 +210,7 @@ cdef inline void sum_run(const Plan* p, int64_t channels, int vectors, int64_t t
 cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t strip, const real* du, int64_t du_step,
                         bint add, real* w_bar) noexcept nogil:
     """w_bar of channels first..stop and one strip from dU, or added to. Returns whether some value is not finite."""
-    cdef real nine[9 * MAX_WIDTH]       # for lanes without a row, and for virtual channels
+    cdef real spare[MAX_CELLS * MAX_WIDTH]      # for lanes without a row, and for virtual channels
     cdef real zero[MAX_WIDTH]
     cdef real* to[MAX_WIDTH]
     cdef Cells cells
@@ -224,12 +224,12 @@ cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t stri
         for i in range(vectors):
             for lane in range(per_vector):
                 row = strip * p.width + i * per_vector + lane
-                to[lane] = w_bar + row * p.w_row + c * p.w_channel if p.plain and row < p.rows else &nine[9 * lane]
+                to[lane] = w_bar + row * p.w_row + c * p.w_channel if p.plain and row < p.rows else &spare[p.len * p.len * lane]
             if p.plain and strip * p.width + (i + 1) * per_vector > p.rows:
-                memset(&nine[0], 0, sizeof(nine))
-            filters(p.m, p.flip, du + (c - first) * p.width + i * per_vector, du_step, add and p.plain, &to[0], &zero[0])
+                memset(&spare[0], 0, sizeof(spare))
+            filters(p.side, p.flip, du + (c - first) * p.width + i * per_vector, du_step, add and p.plain, &to[0], &zero[0])
             if not p.plain:
-                spread_filters(p, &cells, strip * p.width + i * per_vector, per_vector, <const real*>&nine[0], add,
+                spread_filters(p, &cells, strip * p.width + i * per_vector, per_vector, <const real*>&spare[0], add,
                                w_bar + (c - cells.block * p.true_channels) * p.w_channel)
     for lane in range(per_vector):
         if zero[lane] != 0:
@@ -240,22 +240,22 @@ cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t stri
 cdef struct Cells:                  # of a block's filters that are cells of the kernel
     int64_t block
     int count
-    int number[9]                   # of the nine
-    int64_t place[9]                # in the kernel
+    int number[MAX_CELLS]           # in the filter
+    int64_t place[MAX_CELLS]        # in the kernel
 
 
 cdef inline void list_cells(const Plan* p, int64_t block, Cells* cells) noexcept nogil:
-    cdef int64_t cell[9]
+    cdef int64_t cell[MAX_CELLS]
     cdef int k
     filter_cells(p, 0, block, &cell[0])
     cells.block, cells.count = block, 0
-    for k in range(9):
+    for k in range(p.len * p.len):
         if cell[k] >= 0:
             cells.number[cells.count], cells.place[cells.count] = k, cell[k]
             cells.count += 1
 
 
-cdef inline void spread_filters(const Plan* p, const Cells* cells, int64_t first, int count, const real* nine, bint add,
+cdef inline void spread_filters(const Plan* p, const Cells* cells, int64_t first, int count, const real* filter, bint add,
                                 real* w_bar) noexcept nogil:
     """The cells of a virtual channel's filters, to where the kernels have them."""
     cdef int64_t row
@@ -263,8 +263,8 @@ cdef inline void spread_filters(const Plan* p, const Cells* cells, int64_t first
     for row in range(first, min(first + count, p.rows)):
         if add:
             for k in range(cells.count):
-                w_bar[row * p.w_row + cells.place[k]] += nine[cells.number[k]]
+                w_bar[row * p.w_row + cells.place[k]] += filter[cells.number[k]]
         else:
             for k in range(cells.count):
-                w_bar[row * p.w_row + cells.place[k]] = nine[cells.number[k]]
-        nine += 9
+                w_bar[row * p.w_row + cells.place[k]] = filter[cells.number[k]]
+        filter += p.len * p.len

@@ -38,7 +38,7 @@ from lean_nn_c.taps cimport DONE, UNSUITED, panelled_conv, panelled_pack, taps_c
 from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_input, winners_conv_weight, winners_lanes
 from lean_nn_c.winograd cimport (
     winograd_both, winograd_conv, winograd_conv_both, winograd_conv_weight, winograd_pack, winograd_packed, winograd_read,
-    winograd_reads, winograd_tile, winograd_weight_tile,
+    winograd_reads, winograd_tile,
 )
 
 ALGORITHMS = {"auto": AUTO, "taps": TAPS, "points": POINTS, "winograd": WINOGRAD, "strips": STRIPS, "direct": DIRECT}
@@ -70,7 +70,7 @@ cdef int conv(const Plan* p, bint transposed, const real* source, const real* w,
     if p.few and not empty and (transposed or not by_winograd(p)):
         status = strips_conv(g, transposed, source, w, b, tail, out)
     if not final(status) and not empty and by_winograd(p) and not p.panelled:
-        status = winograd_conv(g, transposed, p.m, source, w, packed, b, tail, NULL, out)
+        status = winograd_conv(g, transposed, p.side, source, w, packed, b, tail, NULL, out)
     if not final(status) and not empty and p.panelled:      # nothing is padded: no zero meets what is not finite
         status = panelled_conv(g, transposed, source, packed, b, tail, out)
     if not final(status) and not empty and p.points:
@@ -100,7 +100,7 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
     if p.few:
         status = strips_conv_weight(g, x, y_bar, w_bar)
     if not final(status) and by_winograd(p):
-        status = winograd_conv_weight(g, p.m, x, y_bar, w_bar)
+        status = winograd_conv_weight(g, p.side, x, y_bar, w_bar)
     if not final(status) and p.points:
         status = points_conv_weight(g, x, y_bar, w_bar)
     if not final(status) and by_taps(p):
@@ -132,7 +132,7 @@ cdef int conv_headed(const Plan* p, const Head* head, const real* x, const real*
     cdef int status = UNSUITED
     cdef const real* image
     if by_winograd(p):
-        status = winograd_conv(&p.g, False, p.m, x, w, packed, b, tail, head, y)
+        status = winograd_conv(&p.g, False, p.side, x, w, packed, b, tail, head, y)
     if final(status):
         return told(status)
     image = read_image(&p.g, head, x)
@@ -147,7 +147,7 @@ cdef int conv_both(const Pair* p, const real* y_bar, const real* w, const real* 
     cdef int status = UNSUITED
     cdef const real* image = x
     if by_winograd(&p.input) and by_winograd(&p.weight):
-        status = winograd_conv_both(&p.input.g, p.input.m, y_bar, w, x, tail, head, x_bar, w_bar)
+        status = winograd_conv_both(&p.input.g, p.input.side, y_bar, w, x, tail, head, x_bar, w_bar)
     if final(status):
         return told(status)
     status = conv(&p.input, True, y_bar, w, <const real*>NULL, <const real*>NULL, tail, x_bar)
@@ -306,7 +306,7 @@ cdef int fold_f64(const void* plan, char** at) noexcept nogil:
 
 
 cdef int check_winograd(const Geometry* g, str name) except -1:
-    if (winograd_weight_tile(g) if name == "conv_weight" else winograd_tile(g, name == "conv_input", 1)) == 0:
+    if winograd_tile(g, name == "conv_input", name == "conv_weight", 1) == 0:
         raise ValueError(
             f"{name}: winograd needs at most three axes, short kernels, and stride or dilation 1 on the last two; got kernel "
             f"{tuple([g.ker[i] for i in range(g.rank)])}, stride {tuple([g.stride[i] for i in range(g.rank)])}, "
@@ -356,7 +356,7 @@ def step(
         if packed:
             p.panelled = in_panels(&p, name == "conv_input")
             more.append(item * (weight_panels(&p.g, name == "conv_input") if p.panelled
-                                else winograd_packed(&p.g, name == "conv_input", p.m)))
+                                else winograd_packed(&p.g, name == "conv_input", p.side)))
         sizes = (source, w, *more, *[item * c] * (HEADS if head else 0), result)
     elif name == "conv_weight":
         run, sizes = conv_weight_f64 if wide else conv_weight_f32, (x, y, w)
@@ -402,7 +402,7 @@ def both(
     p.input.bias, p.input.headed = False, head
     x, w, y = item * n * c * p.input.g.cells, item * o * p.input.g.cg * p.input.g.taps, item * n * o * p.input.g.outs
     if (min(x, w, y) == 0 or p.input.few or p.weight.few or not by_winograd(&p.input) or not by_winograd(&p.weight)
-            or p.input.m != p.weight.m or head and not winograd_reads(&p.input.g) or not winograd_both(&p.input.g, p.input.m, item)):
+            or p.input.side != p.weight.side or head and not winograd_reads(&p.input.g) or not winograd_both(&p.input.g, p.input.side, item)):
         return None
     return make_step("conv_both", both_f64 if wide else both_f32, &p, sizeof(p),
                      (y, w, x, *[x] * tail_arrays(&p.input.tail), *[item * c] * (HEADS if head else 0), x, w), 2, None, True)
@@ -431,7 +431,7 @@ def pack(
     p.panelled = in_panels(&p, p.bias)
     if o * p.g.cg * p.g.taps == 0 or not (p.panelled or by_winograd(&p)) or (p.few and p.bias):
         return None
-    values = weight_panels(&p.g, p.bias) if p.panelled else winograd_packed(&p.g, p.bias, p.m)
+    values = weight_panels(&p.g, p.bias) if p.panelled else winograd_packed(&p.g, p.bias, p.side)
     return make_step("pack", pack_f64 if wide else pack_f32, &p, sizeof(p), (item * o * p.g.cg * p.g.taps, item * values))
 
 
@@ -440,7 +440,7 @@ cdef int pack_f32(const void* plan, char** at) noexcept nogil:
     if p.panelled:
         panelled_pack(&p.g, p.bias, <const float*>at[0], <float*>at[1])
     else:
-        winograd_pack(&p.g, p.bias, p.m, <const float*>at[0], <float*>at[1])
+        winograd_pack(&p.g, p.bias, p.side, <const float*>at[0], <float*>at[1])
     return STEP_DONE
 
 
@@ -449,7 +449,7 @@ cdef int pack_f64(const void* plan, char** at) noexcept nogil:
     if p.panelled:
         panelled_pack(&p.g, p.bias, <const double*>at[0], <double*>at[1])
     else:
-        winograd_pack(&p.g, p.bias, p.m, <const double*>at[0], <double*>at[1])
+        winograd_pack(&p.g, p.bias, p.side, <const double*>at[0], <double*>at[1])
     return STEP_DONE
 
 

@@ -16,13 +16,19 @@ enum { LNN_WINO_VECTORS = 2, LNN_WINO_PANEL = 6 };
 /* What Cython calls keeps its own registers and its own name in a profile. */
 #define LNN_CALLED static __attribute__((noinline))
 
-/* The points 0, +-A, +-B, infinity of F(4x4, 3x3); A, B and all their products below are exact in float. */
+/* The points +-A, +-B of F(4x4, 3x3) and F(4x4, 5x5); these, their products and sums are exact in float. N: what is divided by, M_i(p_i)
+ * of winograd.pyx; I: at +-i. */
 #define LNN_A 0.625
 #define LNN_B 1.5
 #define LNN_AA (LNN_A * LNN_A)
 #define LNN_BB (LNN_B * LNN_B)
+#define LNN_SUM (LNN_AA + LNN_BB)
+#define LNN_ALL (LNN_AA * LNN_BB)
 #define LNN_NA (2 * LNN_AA * (LNN_AA - LNN_BB))
 #define LNN_NB (2 * LNN_BB * (LNN_BB - LNN_AA))
+#define LNN_NA9 (LNN_NA * (LNN_AA + 1))
+#define LNN_NB9 (LNN_NB * (LNN_BB + 1))
+#define LNN_NI ((LNN_AA + 1) * (LNN_BB + 1))
 
 #define LNN_SHUFFLE __builtin_shufflevector
 #define LNN_LOW_4(a, b) LNN_SHUFFLE(a, b, 0, 4, 1, 5)

@@ -1,10 +1,10 @@
-"""Winograd's convolution: 3 x 3 kernels, stride 1, with 2.25 or 4 times fewer multiplications; others as sums of such.
+"""Winograd's convolution: 3 x 3 kernels, stride 1, with 2.25 or 4 times fewer multiplications, 5 x 5 with 4.9; others as sums.
 
-One dimension. Three weights g and m + 2 cells d give m outputs y_i = sum_k d_{i+k} g_k, by 3m multiplications. Take
-any q_0, ..., q_{m-1} as the coefficients of a polynomial, and g as those of another. Their product s = q g has the
-m + 2 coefficients s_j = sum_{i+k=j} q_i g_k, so  sum_j d_j s_j = sum_i q_i y_i:  for fixed g, correlation (d to y)
+One dimension. Weights g_0, ..., g_{r-1} and n = m + r - 1 cells d give m outputs y_i = sum_k d_{i+k} g_k, by rm multiplications.
+Take any q_0, ..., q_{m-1} as the coefficients of a polynomial, and g as those of another. Their product s = q g has the
+n coefficients s_j = sum_{i+k=j} q_i g_k, so  sum_j d_j s_j = sum_i q_i y_i:  for fixed g, correlation (d to y)
 is the transpose of multiplication (q to s). And a product of polynomials needs no more multiplications than it has
-coefficients: evaluate both at m + 2 points, multiply, interpolate. One of the points may be infinity, where the value
+coefficients: evaluate both at n points, multiply, interpolate. One of the points may be infinity, where the value
 of a polynomial is its leading coefficient. With M the product of (x - p_i) over the others, Lagrange's formula reads
 
     s(x) = sum_i q(p_i) g(p_i) / N_i * M_i(x) + q(oo) g(oo) M(x),      M_i = M / (x - p_i),  N_i = M_i(p_i).
@@ -12,23 +12,28 @@ of a polynomial is its leading coefficient. With M the product of (x - p_i) over
 Transposed, evaluation of q becomes the last step and interpolation the first:  y = A^T [(G g) * (B^T d)]  with
 
     A^T  column i    1, p_i, ..., p_i^{m-1}             (at oo: 0, ..., 0, 1)
-    G    row i       (1, p_i, p_i^2) / N_i              (at oo: 0, 0, 1)
+    G    row i       (1, p_i, ..., p_i^{r-1}) / N_i     (at oo: 0, ..., 0, 1)
     B^T  row i       the coefficients of M_i            (at oo: of M).
 
-Two dimensions. The same along rows and columns: Y = A^T [(G g G^T) * (B^T d B)] A, i.e. S = (m + 2)^2 multiplications
-for 9 m^2: 36 for 144 with m = 4, 16 for 36 with m = 2. The sum over channels commutes with A^T, so that each of
+Points. m = 2, r = 3: 0, +-1, oo. m = 4, r = 3: 0, +-5/8, +-3/2, oo. Rounding errors are magnified by the sizes of A, B and G, which
+grow with the spread of the points' powers: p beside about 1/p keeps them balanced, and pairs +-p share their even and
+odd parts, which makes a transform of six values twelve multiply-adds. A and B are exact in binary. On normal data the
+rms error is about 2 times the classical kernel's, where the textbook's 0, +-1, +-2 has 4.6.
+
+m = 4, r = 5: seven real points beside oo, 0, +-1/2, +-1, +-2, would have 8 to 12. But 0, +-5/8, +-3/2, +-i, oo have 1.1 to 1.8, since
+no power of i grows. There the values of real polynomials are complex numbers, conjugate at i and -i: one complex product serves
+both, and takes three real ones, of the real parts, of the imaginary parts, and of both sums. That is bilinear in q and g like any other
+point, so A, G and B have nine rows instead of eight (winograd_points.h), and all that follows holds.
+
+Two dimensions. The same along rows and columns: Y = A^T [(G g G^T) * (B^T d B)] A, i.e. S = 36 multiplications instead of 144 with m = 4,
+16 instead of 36 with m = 2, 81 instead of 400 with r = 5. The sum over channels commutes with A^T, so that each of
 the S points xi is a matrix product of its own,
 
     T_xi[row, tile] = sum_channel U_xi[row, channel] V_xi[channel, tile],       U = G g G^T,  V = B^T d B.
 
-conv_input is the same with the filters turned by half a turn, rows and channels exchanged and 2 - pad cells of padding.
+conv_input is the same with the filters turned by half a turn, rows and channels exchanged and r - 1 - pad cells of padding.
 conv_weight is the transpose in g: _winograd_weight.pxd. Other kernels, strides, dilations and one or three axes become
-sums over virtual channels, or virtual rows, of 3 x 3 filters: _winograd_plan.pxd. C and O below count these.
-
-Points. m = 2: 0, +-1, oo. m = 4: 0, +-5/8, +-3/2, oo. Rounding errors are magnified by the sizes of A, B and G, which
-grow with the spread of the points' powers: p beside about 1/p keeps them balanced, and pairs +-p share their even and
-odd parts, which makes a transform of six values twelve multiply-adds. A and B are exact in binary. On normal data the
-rms error is about 2 times the classical kernel's, where the textbook's 0, +-1, +-2 has 4.6.
+sums over virtual channels, or virtual rows, of such filters: _winograd_plan.pxd. C and O below count these.
 
 Error. With C channels summed and a prime for absolute values of all entries,
 
@@ -89,8 +94,8 @@ cdef enum:
 # --- one copy in the module of what is long and called in several places ---
 
 
-cdef bint planned(Plan* p, const Geometry* g, bint transposed, int m, int64_t width) noexcept nogil:
-    return set_plan(p, g, transposed, m, width)
+cdef bint planned(Plan* p, const Geometry* g, bint transposed, int side, int64_t width) noexcept nogil:
+    return set_plan(p, g, transposed, side, width)
 
 
 cdef void image_tiles(const Plan* p, int64_t unit, int64_t low, int64_t high, int64_t first, int64_t stop, int64_t per,
@@ -355,17 +360,21 @@ cdef int run(const Plan* p, int64_t taps, const real* x, const real* w, const re
     return status
 
 
-cdef int winograd_tile(const Geometry* g, bint transposed, int itemsize) noexcept nogil:
-    """Outputs of a tile per axis, 4 or 2, whichever takes fewer products; 0 where the algorithm does not apply."""
-    cdef Plan four, two
-    if not planned(&four, g, transposed, 4, LNN_BYTES // itemsize):
+cdef int winograd_tile(const Geometry* g, bint transposed, bint of_weight, int itemsize) noexcept nogil:
+    """Products of an axis: 4 or 6, whichever takes fewer, or 9, if that is quicker; 0 where the algorithm does not apply.
+
+    In conv_weight (`of_weight`) lanes are channels, and the way back from dU costs about as much as six tiles.
+    """
+    cdef Plan six, other
+    cdef int64_t width = 1 if of_weight else LNN_BYTES // itemsize, back = 6 if of_weight else 0
+    if not planned(&six, g, transposed, 6, width):
         return 0
-    if not planned(&two, g, transposed, 2, LNN_BYTES // itemsize):
-        return 4
-    return 4 if four.work < two.work else 2
+    if planned(&other, g, transposed, 9, width) and other.cost < 1.05 * six.cost:
+        return 9
+    return 4 if planned(&other, g, transposed, 4, width) and other.work + back * 16 <= six.work + back * 36 else 6
 
 
-cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsize, double lead,
+cdef double winograd_gain(const Geometry* g, bint transposed, int side, int itemsize, double lead,
                           bint packed) noexcept nogil:
     """How many times as fast as taps it is, at least 1; 0 where it is not: the transforms must be few beside the products
     they save.
@@ -381,7 +390,7 @@ cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsiz
     cdef Plan p
     cdef Costs c = costs(transposed, packed, g.rank == 1)
     cdef double gain
-    if m == 0 or g.taps < 3 or not planned(&p, g, transposed, m, LNN_BYTES // itemsize):
+    if side == 0 or g.taps < 3 or not planned(&p, g, transposed, side, LNN_BYTES // itemsize):
         return 0
     gain = faster(&p, g, &c)
     if common(g):
@@ -391,17 +400,7 @@ cdef double winograd_gain(const Geometry* g, bint transposed, int m, int itemsiz
     return gain
 
 
-cdef int winograd_weight_tile(const Geometry* g) noexcept nogil:
-    """The same for conv_weight, where lanes are channels and the way back from dU costs about as much as six tiles."""
-    cdef Plan four, two
-    if not planned(&four, g, False, 4, 1):
-        return 0
-    if not planned(&two, g, False, 2, 1):
-        return 4
-    return 4 if four.work + 6 * 36 < two.work + 6 * 16 else 2
-
-
-cdef double winograd_weight_gain(const Geometry* g, int m, int itemsize) noexcept nogil:
+cdef double winograd_weight_gain(const Geometry* g, int side, int itemsize) noexcept nogil:
     """The same for conv_weight.
 
     3 x 3 kernels were measured in both types with 1 and 8 samples of 4 x 4 to 56 x 56 cells: with 8 channels on both
@@ -411,7 +410,7 @@ cdef double winograd_weight_gain(const Geometry* g, int m, int itemsize) noexcep
     cdef Plan p
     cdef double gain
     cdef Costs c = [1.44, 18, 9.4, 268, 13, 0.6, 10, 0.1]
-    if m == 0 or g.taps < 3 or not planned(&p, g, False, m, LNN_BYTES // itemsize):
+    if side == 0 or g.taps < 3 or not planned(&p, g, False, side, LNN_BYTES // itemsize):
         return 0
     c.image *= min(max(p.points * p.channels / 5000.0, 1.0), 4.0) * (1.4 if p.x.in_step == 2 else 1)   # V leaves the caches
     gain = faster(&p, g, &c)
@@ -420,21 +419,21 @@ cdef double winograd_weight_gain(const Geometry* g, int m, int itemsize) noexcep
     return gain if gain > 1.1 else 0
 
 
-cdef int winograd_conv(const Geometry* g, bint transposed, int m, const real* source, const real* w, const real* packed,
+cdef int winograd_conv(const Geometry* g, bint transposed, int side, const real* source, const real* w, const real* packed,
                        const real* b, const lnn_tail* tail, const Head* head, real* out) noexcept nogil:
-    """conv, or conv_input (`transposed`), by F(m x m, 3 x 3), from the weight, or from what winograd_pack made of it."""
+    """conv, or conv_input (`transposed`), from the weight, or from what winograd_pack made of it."""
     cdef Plan p
-    planned(&p, g, transposed, m, LNN_WINO_VECTORS * lanes(source))
+    planned(&p, g, transposed, side, LNN_WINO_VECTORS * lanes(source))
     p.tail, p.head = tail, head
     return run(&p, g.taps, source, w, packed, b, out)
 
 
-cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
+cdef int winograd_conv_weight(const Geometry* g, int side, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
     """w_bar by the transposed algorithm, group by group."""
     cdef Plan p
     cdef int64_t group, weights = g.og * g.cg * g.taps, parts
     cdef int status = DONE, threads
-    planned(&p, g, False, m, LNN_WINO_VECTORS * lanes(x))
+    planned(&p, g, False, side, LNN_WINO_VECTORS * lanes(x))
     parts, threads = parts_of(&p, sizeof(real)), work_threads(&p)
     for group in range(g.groups):
         if parts:
@@ -451,16 +450,16 @@ cdef int winograd_conv_weight(const Geometry* g, int m, const real* x, const rea
 # --- both gradients at once: _winograd_both.pxd ---
 
 
-cdef bint winograd_both(const Geometry* g, int m, int itemsize) noexcept nogil:
+cdef bint winograd_both(const Geometry* g, int side, int itemsize) noexcept nogil:
     """Whether one call computes conv_input and conv_weight."""
     cdef Plan p
-    return planned(&p, g, True, m, LNN_WINO_VECTORS * LNN_BYTES // itemsize) and serves_both(&p, itemsize)
+    return planned(&p, g, True, side, LNN_WINO_VECTORS * LNN_BYTES // itemsize) and serves_both(&p, itemsize)
 
 
-cdef int winograd_conv_both(const Geometry* g, int m, const real* y_bar, const real* w, const real* x,
+cdef int winograd_conv_both(const Geometry* g, int side, const real* y_bar, const real* w, const real* x,
                             const lnn_tail* tail, const Head* head, real* x_bar, real* w_bar) noexcept nogil:
     cdef Plan p
-    planned(&p, g, True, m, LNN_WINO_VECTORS * lanes(x))
+    planned(&p, g, True, side, LNN_WINO_VECTORS * lanes(x))
     p.tail, p.head = tail, head
     return both_gradients(&p, y_bar, w, x, x_bar, w_bar, work_threads(&p))
 
@@ -481,18 +480,18 @@ cdef void winograd_read(const Geometry* g, const Head* head, const real* x, real
 # --- for callers that keep the transformed weight ---
 
 
-cdef int64_t winograd_packed(const Geometry* g, bint transposed, int m) noexcept nogil:
+cdef int64_t winograd_packed(const Geometry* g, bint transposed, int side) noexcept nogil:
     """Values of the whole transformed weight."""
     cdef Plan p
-    planned(&p, g, transposed, m, 1)
+    planned(&p, g, transposed, side, 1)
     return p.groups * panels_of(&p) * blocks_of(&p) * u_size(&p)
 
 
-cdef void winograd_pack(const Geometry* g, bint transposed, int m, const real* w, real* packed) noexcept nogil:
+cdef void winograd_pack(const Geometry* g, bint transposed, int side, const real* w, real* packed) noexcept nogil:
     """U = G g G^T of all groups, as winograd_conv reads it."""
     cdef Plan p
     cdef int64_t group, step
-    planned(&p, g, transposed, m, 1)
+    planned(&p, g, transposed, side, 1)
     step = panels_of(&p) * blocks_of(&p) * u_size(&p)
     memset(packed, 0, p.groups * step * sizeof(real))       # the gaps between the matrices
     for group in range(p.groups):

@@ -113,21 +113,21 @@ LNN_CALLED void LNN_NAME(lnn_end_pairs)(const lnn_tail *tail, T *const *p, const
 
 /* y = A^T t A + bias with t[xi] at in + xi*step, and then the tail (tail.h); m rows of m cells to every tile's place, rows `pitch`
  * apart. LANES values at `zero` stay zero unless some sum is infinite or NaN. */
-LNN_INLINE void LNN_NAME(lnn_output_2d)(const int m, const T *in, ptrdiff_t step, T bias, T *const *p,
+LNN_INLINE void LNN_NAME(lnn_output_2d)(const int side, const T *in, ptrdiff_t step, T bias, T *const *p,
                                         const int64_t *pitch, const lnn_tail *tail, T *zero)
 {
-    const int a = m + 2;
-    V half[4][6], t[6], y[4], out[4][4];
+    const int m = OUTPUTS(side);
+    V half[4][9], t[9], y[4], out[4][4];
     T *place[N];
     V none = *(const VU *)zero;
     const int partners = tail && (tail->adds || tail->act == LNN_GATE), lines = m == 4 && LNN_NAME(lnn_side_by_side)(p);
-    for (int j = 0; j < a; j++) {
-        UNROLL for (int i = 0; i < a; i++, in += step) t[i] = *(const VU *)in;
-        LNN_NAME(lnn_output_1d)(m, t, y);
+    for (int j = 0; j < side; j++) {
+        UNROLL for (int i = 0; i < side; i++, in += step) t[i] = *(const VU *)in;
+        LNN_NAME(lnn_output_1d)(side, t, y);
         UNROLL for (int i = 0; i < m; i++) half[i][j] = y[i];
     }
     UNROLL for (int i = 0; i < m; i++) {
-        LNN_NAME(lnn_output_1d)(m, half[i], y);
+        LNN_NAME(lnn_output_1d)(side, half[i], y);
         UNROLL for (int j = 0; j < m; j++) {
             out[i][j] = y[j] + bias;
             none += out[i][j] * 0;

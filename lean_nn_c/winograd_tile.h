@@ -6,7 +6,7 @@
 #define VU LNN_NAME(lnn_vu)
 #define QUAD LNN_NAME(lnn_quad)
 #define OCTET LNN_NAME(lnn_octet)
-#define UNROLL _Pragma("GCC unroll 8")
+#define UNROLL _Pragma("GCC unroll 9")
 
 typedef T QUAD __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
 #if LNN_LANES == 16
@@ -140,119 +140,62 @@ LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V in[4])
     LNN_NAME(lnn_put_quads)(p, at, q);
 }
 
-/* --- one-dimensional transforms; m = 4 or 2 outputs, a compile-time constant --- */
-
-/* v = B^T d */
-LNN_INLINE void LNN_NAME(lnn_image_1d)(const int m, const V *d, V *v)
-{
-    if (m == 2) {
-        v[0] = d[0] - d[2], v[1] = d[1] + d[2], v[2] = d[2] - d[1], v[3] = d[3] - d[1];
-        return;
-    }
-    const V even = d[4] - (T)LNN_BB * d[2], odd = d[3] - (T)LNN_BB * d[1];
-    const V even2 = d[4] - (T)LNN_AA * d[2], odd2 = d[3] - (T)LNN_AA * d[1];
-    v[0] = even2 - (T)LNN_BB * (d[2] - (T)LNN_AA * d[0]);
-    v[1] = even + (T)LNN_A * odd;
-    v[2] = even - (T)LNN_A * odd;
-    v[3] = even2 + (T)LNN_B * odd2;
-    v[4] = even2 - (T)LNN_B * odd2;
-    v[5] = d[5] - (T)LNN_AA * d[3] - (T)LNN_BB * odd2;
-}
-
-/* u = G g */
-LNN_INLINE void LNN_NAME(lnn_weight_1d)(const int m, const V *g, V *u)
-{
-    if (m == 2) {
-        const V even = (T)0.5 * (g[0] + g[2]), odd = (T)0.5 * g[1];
-        u[0] = g[0], u[1] = even + odd, u[2] = even - odd, u[3] = g[2];
-        return;
-    }
-    const V even = (T)(1 / LNN_NA) * (g[0] + (T)LNN_AA * g[2]), even2 = (T)(1 / LNN_NB) * (g[0] + (T)LNN_BB * g[2]);
-    u[0] = (T)(1 / (LNN_AA * LNN_BB)) * g[0];
-    u[1] = even + (T)(LNN_A / LNN_NA) * g[1];
-    u[2] = even - (T)(LNN_A / LNN_NA) * g[1];
-    u[3] = even2 + (T)(LNN_B / LNN_NB) * g[1];
-    u[4] = even2 - (T)(LNN_B / LNN_NB) * g[1];
-    u[5] = g[2];
-}
-
-/* y = A^T t */
-LNN_INLINE void LNN_NAME(lnn_output_1d)(const int m, const V *t, V *y)
-{
-    const V sum = t[1] + t[2], diff = t[1] - t[2];
-    if (m == 2) {
-        y[0] = t[0] + sum, y[1] = diff + t[3];
-        return;
-    }
-    const V sum2 = t[3] + t[4], diff2 = t[3] - t[4];
-    y[0] = t[0] + (sum + sum2);
-    y[1] = (T)LNN_A * diff + (T)LNN_B * diff2;
-    y[2] = (T)LNN_AA * sum + (T)LNN_BB * sum2;
-    y[3] = t[5] + ((T)(LNN_A * LNN_AA) * diff + (T)(LNN_B * LNN_BB) * diff2);
-}
-
-/* q = A g */
-LNN_INLINE void LNN_NAME(lnn_cotangent_1d)(const int m, const V *g, V *q)
-{
-    if (m == 2) {
-        q[0] = g[0], q[1] = g[0] + g[1], q[2] = g[0] - g[1], q[3] = g[1];
-        return;
-    }
-    const V even = g[0] + (T)LNN_AA * g[2], odd = (T)LNN_A * (g[1] + (T)LNN_AA * g[3]);
-    const V even2 = g[0] + (T)LNN_BB * g[2], odd2 = (T)LNN_B * (g[1] + (T)LNN_BB * g[3]);
-    q[0] = g[0], q[1] = even + odd, q[2] = even - odd, q[3] = even2 + odd2, q[4] = even2 - odd2, q[5] = g[3];
-}
-
-/* w = G^T u */
-LNN_INLINE void LNN_NAME(lnn_filter_1d)(const int m, const V *u, V *w)
-{
-    const V sum = u[1] + u[2], diff = u[1] - u[2];
-    if (m == 2) {
-        w[0] = u[0] + (T)0.5 * sum, w[1] = (T)0.5 * diff, w[2] = u[3] + (T)0.5 * sum;
-        return;
-    }
-    const V sum2 = u[3] + u[4], diff2 = u[3] - u[4];
-    w[0] = (T)(1 / (LNN_AA * LNN_BB)) * u[0] + ((T)(1 / LNN_NA) * sum + (T)(1 / LNN_NB) * sum2);
-    w[1] = (T)(LNN_A / LNN_NA) * diff + (T)(LNN_B / LNN_NB) * diff2;
-    w[2] = u[5] + ((T)(LNN_AA / LNN_NA) * sum + (T)(LNN_BB / LNN_NB) * sum2);
-}
+#include "winograd_points.h"
 
 /* --- in two dimensions: along the rows, then along the columns; points xi are numbered column by column --- */
 
+#define OUTPUTS(side) ((side) == 4 ? 2 : 4)
+#define TAPS(side) ((side) == 9 ? 5 : 3)
+#define CELLS(side) (OUTPUTS(side) + TAPS(side) - 1)
+
 /* out[xi*step + lane] = (B^T d B)[xi] for the LANES tiles at p + at, rows `pitch` apart; reads 4 or 8 cells of a row. */
-LNN_INLINE void LNN_NAME(lnn_image_2d)(const int m, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
+LNN_INLINE void LNN_NAME(lnn_image_2d)(const int side, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
 {
-    const int a = m + 2;
-    V half[6][6], cells[8], column[6], v[6];
-    for (int i = 0; i < a; i++) {
+    V half[8][9], cells[8], column[8], v[9];
+    for (int i = 0; i < CELLS(side); i++) {
         LNN_NAME(lnn_gather_lanes)(p, at + i * pitch, cells);
-        if (m == 4) LNN_NAME(lnn_gather_lanes)(p, at + i * pitch + 4, cells + 4);
-        LNN_NAME(lnn_image_1d)(m, cells, half[i]);
+        if (side > 4) LNN_NAME(lnn_gather_lanes)(p, at + i * pitch + 4, cells + 4);
+        LNN_NAME(lnn_image_1d)(side, cells, half[i]);
     }
-    for (int j = 0; j < a; j++) {
-        UNROLL for (int i = 0; i < a; i++) column[i] = half[i][j];
-        LNN_NAME(lnn_image_1d)(m, column, v);
-        UNROLL for (int i = 0; i < a; i++, out += step) *(VU *)out = v[i];
+    for (int j = 0; j < side; j++) {
+        UNROLL for (int i = 0; i < CELLS(side); i++) column[i] = half[i][j];
+        LNN_NAME(lnn_image_1d)(side, column, v);
+        UNROLL for (int i = 0; i < side; i++, out += step) *(VU *)out = v[i];
     }
 }
 
-/* out[xi*step + lane] = (G g G^T)[xi] for LANES filters of nine cells, `next` apart; `flip`: turned by half a turn. */
-LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *w, ptrdiff_t next, T *out, ptrdiff_t step)
+/* All cells of LANES filters, 9 or 25 from every lane's place. The last four are read together, whatever lies behind them. */
+LNN_INLINE void LNN_NAME(lnn_filter_cells)(const int count, const T *const *p, V *cells)
 {
-    const int a = m + 2;
-    const T *p[N];
-    V half[3][6], quad[4], g[3], column[3], u[6];
-    UNROLL for (int l = 0; l < N; l++) p[l] = w + l * next;
-    UNROLL for (int i = 0; i < 3; i++) {
-        const int row = flip ? 2 - i : i, first = row == 2;       /* the last row from cell 5 on: 8 is the last cell */
-        LNN_NAME(lnn_gather_lanes)(p, row == 2 ? 5 : 3 * row, quad);
-        UNROLL for (int j = 0; j < 3; j++) g[j] = quad[first + (flip ? 2 - j : j)];
-        LNN_NAME(lnn_weight_1d)(m, g, half[i]);
+    V last[4];
+    UNROLL for (int k = 0; k + 4 < count; k += 4) LNN_NAME(lnn_gather_lanes)(p, k, cells + k);
+    LNN_NAME(lnn_gather_lanes)(p, count - 4, last);
+    cells[count - 1] = last[3];
+}
+
+/* Turned by half a turn. */
+LNN_INLINE void LNN_NAME(lnn_half_turn)(const int count, V *cells)
+{
+    UNROLL for (int i = 0; i < count / 2; i++) {
+        const V first = cells[i];
+        cells[i] = cells[count - 1 - i], cells[count - 1 - i] = first;
     }
-    UNROLL for (int j = 0; j < a; j++) {
-        UNROLL for (int i = 0; i < 3; i++) column[i] = half[i][j];
-        LNN_NAME(lnn_weight_1d)(m, column, u);
-        UNROLL for (int i = 0; i < a; i++, out += step) *(VU *)out = u[i];
+}
+
+/* out[xi*step + lane] = (G g G^T)[xi] for LANES filters, `next` apart; `flip`: turned by half a turn. */
+LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int side, int flip, const T *w, ptrdiff_t next, T *out, ptrdiff_t step)
+{
+    const int taps = TAPS(side);
+    const T *p[N];
+    V half[5][9], cells[25], column[5], u[9];
+    UNROLL for (int l = 0; l < N; l++) p[l] = w + l * next;
+    LNN_NAME(lnn_filter_cells)(taps * taps, p, cells);
+    if (flip) LNN_NAME(lnn_half_turn)(taps * taps, cells);
+    UNROLL for (int i = 0; i < taps; i++) LNN_NAME(lnn_weight_1d)(side, cells + taps * i, half[i]);
+    UNROLL for (int j = 0; j < side; j++) {
+        UNROLL for (int i = 0; i < taps; i++) column[i] = half[i][j];
+        LNN_NAME(lnn_weight_1d)(side, column, u);
+        UNROLL for (int i = 0; i < side; i++, out += step) *(VU *)out = u[i];
     }
 }
 
@@ -260,10 +203,10 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int m, const int flip, const T *w,
 
 /* out[xi*step + lane] = (A g A^T)[xi] for the LANES tiles of m x m cells at p, rows `pitch` apart; with number = (means, scales,
  * shifts), a vector each, of cells that are HEADED. */
-LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int m, const T *const *p, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
+LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, const T *const *p, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
 {
-    const int a = m + 2;
-    V half[4][6], cells[4], column[4], q[6];
+    const int m = OUTPUTS(side);
+    V half[4][9], cells[4], column[4], q[9];
     if (m == 2) {       /* both rows of a tile as one group of four */
         T four[N][4];
         const T *place[N];
@@ -274,39 +217,35 @@ LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int m, const T *const *p, ptrdi
         }
         LNN_NAME(lnn_gather_lanes)(place, 0, cells);
         if (number) LNN_NAME(lnn_head)(cells, number);
-        LNN_NAME(lnn_cotangent_1d)(m, cells, half[0]);
-        LNN_NAME(lnn_cotangent_1d)(m, cells + 2, half[1]);
+        LNN_NAME(lnn_cotangent_1d)(side, cells, half[0]);
+        LNN_NAME(lnn_cotangent_1d)(side, cells + 2, half[1]);
     } else
         for (int i = 0; i < m; i++) {
             LNN_NAME(lnn_gather_lanes)(p, i * pitch, cells);
             if (number) LNN_NAME(lnn_head)(cells, number);
-            LNN_NAME(lnn_cotangent_1d)(m, cells, half[i]);
+            LNN_NAME(lnn_cotangent_1d)(side, cells, half[i]);
         }
-    for (int j = 0; j < a; j++) {
+    for (int j = 0; j < side; j++) {
         UNROLL for (int i = 0; i < m; i++) column[i] = half[i][j];
-        LNN_NAME(lnn_cotangent_1d)(m, column, q);
-        UNROLL for (int i = 0; i < a; i++, out += step) *(VU *)out = q[i];
+        LNN_NAME(lnn_cotangent_1d)(side, column, q);
+        UNROLL for (int i = 0; i < side; i++, out += step) *(VU *)out = q[i];
     }
 }
 
-/* w (+)= G^T u G with u[xi] at in + xi*step; nine cells to every lane's place, turned by half a turn if `flip`. `zero` as above. */
-LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int m, int flip, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
+/* w (+)= G^T u G with u[xi] at in + xi*step; 9 or 25 cells to every lane's place, turned by half a turn if `flip`. `zero` as above. */
+LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int side, int flip, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
 {
-    const int a = m + 2;
-    V half[3][6], u[6], w[12], old[4];
+    const int taps = TAPS(side), last = taps * taps - 1;
+    V half[5][9], u[9], column[5], w[25], old[4];
     V none = *(const VU *)zero;
-    for (int j = 0; j < a; j++) {
-        UNROLL for (int i = 0; i < a; i++, in += step) u[i] = *(const VU *)in;
-        LNN_NAME(lnn_filter_1d)(m, u, w);
-        UNROLL for (int i = 0; i < 3; i++) half[i][j] = w[i];
+    for (int j = 0; j < side; j++) {
+        UNROLL for (int i = 0; i < side; i++, in += step) u[i] = *(const VU *)in;
+        LNN_NAME(lnn_filter_1d)(side, u, column);
+        UNROLL for (int i = 0; i < taps; i++) half[i][j] = column[i];
     }
-    UNROLL for (int i = 0; i < 3; i++) LNN_NAME(lnn_filter_1d)(m, half[i], w + 3 * i);
-    if (flip)
-        UNROLL for (int i = 0; i < 4; i++) {
-            const V first = w[i];
-            w[i] = w[8 - i], w[8 - i] = first;
-        }
-    UNROLL for (int i = 0; i < 8; i += 4) {
+    UNROLL for (int i = 0; i < taps; i++) LNN_NAME(lnn_filter_1d)(side, half[i], w + taps * i);
+    if (flip) LNN_NAME(lnn_half_turn)(taps * taps, w);
+    for (int i = 0; i < last; i += 4) {
         if (add) {
             LNN_NAME(lnn_gather_lanes)((const T *const *)p, i, old);
             UNROLL for (int j = 0; j < 4; j++) w[i + j] += old[j];
@@ -314,53 +253,55 @@ LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int m, int flip, const T *in, ptrd
         LNN_NAME(lnn_scatter)(p, i, w + i);
         UNROLL for (int j = 0; j < 4; j++) none += w[i + j] * 0;
     }
-    for (int l = 0; l < N; l++) p[l][8] = add ? p[l][8] + w[8][l] : w[8][l];
-    *(VU *)zero = none + w[8] * 0;
+    for (int l = 0; l < N; l++) p[l][last] = add ? p[l][last] + w[last][l] : w[last][l];
+    *(VU *)zero = none + w[last] * 0;
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_image)(int m, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
+/* What Cython calls, by the points of an axis. */
+#define BY_SIDE(name, ...)                              \
+    do {                                                \
+        if (side == 6) LNN_NAME(name)(6, __VA_ARGS__);  \
+        else if (side == 4) LNN_NAME(name)(4, __VA_ARGS__); \
+        else LNN_NAME(name)(9, __VA_ARGS__);            \
+    } while (0)
+
+LNN_CALLED void LNN_NAME(lnn_wino_image)(int side, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
 {
-    if (m == 4) LNN_NAME(lnn_image_2d)(4, p, at, pitch, out, step);
-    else LNN_NAME(lnn_image_2d)(2, p, at, pitch, out, step);
+    BY_SIDE(lnn_image_2d, p, at, pitch, out, step);
 }
 
 /* Filters of one row; those `ahead`, used soon, are called into the cache. The last vector may have fewer filters than
  * lanes: the other lanes repeat them. */
-LNN_CALLED void LNN_NAME(lnn_wino_weight)(int m, int flip, ptrdiff_t filters, const T *w, ptrdiff_t next,
+LNN_CALLED void LNN_NAME(lnn_wino_weight)(int side, int flip, ptrdiff_t filters, const T *w, ptrdiff_t next,
                                           ptrdiff_t ahead, T *out, ptrdiff_t step)
 {
-    T rest[N * 9];
+    const int cells = TAPS(side) * TAPS(side);
+    T rest[N * 25];
     for (ptrdiff_t k = 0; k < filters; k += N, w += N * next, out += N) {
         for (int l = 0; l < N; l++)
             __builtin_prefetch((const void *)((uintptr_t)w + (uintptr_t)(ahead + l * next) * sizeof(T)));
         if (k + N > filters) {
-            for (ptrdiff_t l = 0; l < N; l++) memcpy(rest + 9 * l, w + l % (filters - k) * next, 9 * sizeof(T));
-            w = rest, next = 9;
+            for (ptrdiff_t l = 0; l < N; l++) memcpy(rest + cells * l, w + l % (filters - k) * next, (size_t)cells * sizeof(T));
+            w = rest, next = cells;
         }
-        if (m == 4 && flip) LNN_NAME(lnn_weight_2d)(4, 1, w, next, out, step);
-        else if (m == 4) LNN_NAME(lnn_weight_2d)(4, 0, w, next, out, step);
-        else if (flip) LNN_NAME(lnn_weight_2d)(2, 1, w, next, out, step);
-        else LNN_NAME(lnn_weight_2d)(2, 0, w, next, out, step);
+        BY_SIDE(lnn_weight_2d, flip, w, next, out, step);
     }
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_output)(int m, const T *in, ptrdiff_t step, T bias, T *const *p,
+LNN_CALLED void LNN_NAME(lnn_wino_output)(int side, const T *in, ptrdiff_t step, T bias, T *const *p,
                                           const int64_t *pitch, const lnn_tail *tail, T *zero)
 {
-    if (m == 4) LNN_NAME(lnn_output_2d)(4, in, step, bias, p, pitch, tail, zero);
-    else LNN_NAME(lnn_output_2d)(2, in, step, bias, p, pitch, tail, zero);
+    BY_SIDE(lnn_output_2d, in, step, bias, p, pitch, tail, zero);
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_cotangent)(int m, const T *const *p, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
+LNN_CALLED void LNN_NAME(lnn_wino_cotangent)(int side, const T *const *p, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
 {
-    if (m == 4) LNN_NAME(lnn_cotangent_2d)(4, p, pitch, number, out, step);
-    else LNN_NAME(lnn_cotangent_2d)(2, p, pitch, number, out, step);
+    BY_SIDE(lnn_cotangent_2d, p, pitch, number, out, step);
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_filter)(int m, int flip, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
+LNN_CALLED void LNN_NAME(lnn_wino_filter)(int side, int flip, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
 {
-    if (m == 4) LNN_NAME(lnn_filter_2d)(4, flip, in, step, add, p, zero);
-    else LNN_NAME(lnn_filter_2d)(2, flip, in, step, add, p, zero);
+    BY_SIDE(lnn_filter_2d, flip, in, step, add, p, zero);
 }
 
 /* --- the product: out[r*width + lane] (+)= sum_k u[r*ldu + k] * v[k*ldv + lane], width = nv vectors --- */
@@ -406,4 +347,8 @@ LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T
 #undef QUAD
 #undef OCTET
 #undef UNROLL
+#undef OUTPUTS
+#undef TAPS
+#undef CELLS
+#undef BY_SIDE
 #undef HEADED
