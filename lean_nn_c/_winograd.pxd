@@ -10,8 +10,8 @@ cdef extern from "winograd.h" nogil:
         LNN_BYTES
         LNN_WINO_VECTORS
         LNN_WINO_PANEL
-    void lnn_wino_copy_f32(float* to, const float* source, Py_ssize_t n) noexcept
-    void lnn_wino_copy_f64(double* to, const double* source, Py_ssize_t n) noexcept
+    void lnn_wino_lines_f32(const float* source, Py_ssize_t line, float* to, Py_ssize_t pitch, Py_ssize_t lines, Py_ssize_t n) noexcept
+    void lnn_wino_lines_f64(const double* source, Py_ssize_t line, double* to, Py_ssize_t pitch, Py_ssize_t lines, Py_ssize_t n) noexcept
     void lnn_seconds_f32(const float* source, Py_ssize_t n, float* to) noexcept
     void lnn_seconds_f64(const double* source, Py_ssize_t n, double* to) noexcept
     void lnn_wino_read_f32(float* to, Py_ssize_t pitch, const float* source, Py_ssize_t line, Py_ssize_t rows, Py_ssize_t n,
@@ -30,6 +30,10 @@ cdef extern from "winograd.h" nogil:
                              const lnn_tail* tail, float* zero) noexcept
     void lnn_wino_output_f64(int side, const double* t, Py_ssize_t step, double bias, double** p, const int64_t* pitch,
                              const lnn_tail* tail, double* zero) noexcept
+    void lnn_wino_end_f32(const lnn_tail* tail, const float* source, Py_ssize_t line, float* to, Py_ssize_t pitch,
+                          Py_ssize_t lines, Py_ssize_t n) noexcept
+    void lnn_wino_end_f64(const lnn_tail* tail, const double* source, Py_ssize_t line, double* to, Py_ssize_t pitch,
+                          Py_ssize_t lines, Py_ssize_t n) noexcept
     void lnn_wino_cotangent_f32(int side, const float** p, Py_ssize_t pitch, const float* number, float* out,
                                 Py_ssize_t step) noexcept
     void lnn_wino_cotangent_f64(int side, const double** p, Py_ssize_t pitch, const double* number, double* out,
@@ -49,11 +53,12 @@ cdef inline void seconds(const real* source, int64_t n, real* to) noexcept nogil
         lnn_seconds_f64(source, n, to)
 
 
-cdef inline void copy(real* to, const real* source, int64_t n) noexcept nogil:
+cdef inline void copy(const real* source, int64_t line, real* to, int64_t pitch, int64_t lines, int64_t n) noexcept nogil:
+    """Lines of n neighbours, `pitch` apart from others `line` apart."""
     if real is float:
-        lnn_wino_copy_f32(to, source, n)
+        lnn_wino_lines_f32(source, line, to, pitch, lines, n)
     else:
-        lnn_wino_copy_f64(to, source, n)
+        lnn_wino_lines_f64(source, line, to, pitch, lines, n)
 
 
 cdef inline void read(real* to, int64_t pitch, const real* source, int64_t line, int64_t rows, int64_t n,
@@ -90,6 +95,15 @@ cdef inline void output(int side, const real* t, int64_t step, real bias, real**
         lnn_wino_output_f32(side, t, step, bias, p, pitch, tail, zero)
     else:
         lnn_wino_output_f64(side, t, step, bias, p, pitch, tail, zero)
+
+
+cdef inline void end_lines(const lnn_tail* tail, const real* source, int64_t line, real* to, int64_t pitch, int64_t lines,
+                           int64_t n) noexcept nogil:
+    """Lines of n neighbours on their way to an output, by its tail."""
+    if real is float:
+        lnn_wino_end_f32(tail, source, line, to, pitch, lines, n)
+    else:
+        lnn_wino_end_f64(tail, source, line, to, pitch, lines, n)
 
 
 cdef inline void cotangent(int side, const real** p, int64_t pitch, const real* number, real* out, int64_t step) noexcept nogil:

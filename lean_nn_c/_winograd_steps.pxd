@@ -7,7 +7,7 @@ from lean_nn_c._head cimport Head, head_numbers
 from lean_nn_c._simd cimport finish as end, lanes
 from lean_nn_c._tail cimport LNN_GATE, lnn_tail, tail_arrays
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, image, output, product, read, seconds, weight
+from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, end_lines, image, output, product, read, seconds, weight
 from lean_nn_c._winograd_plan cimport (
     MAX_BLOCKS, MAX_CELLS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, blocks_apart, cells_left, cut, filter_cells,
     patch_pitch, patch_size, place_tiles, tiles_of, zone_of,
@@ -86,16 +86,19 @@ cdef inline int64_t t_size(const Plan* p) noexcept nogil:
 # --- the three transforms and the product ---
 
 
-cdef inline void copy_row(const real* source, int64_t step, int64_t count, real* to, int64_t to_step) noexcept nogil:
-    """A short memcpy without the call, from or to every step-th cell."""
-    cdef int64_t i
+cdef inline void copy_lines(const real* source, int64_t line, int64_t step, int64_t lines, int64_t count, real* to,
+                            int64_t pitch, int64_t to_step) noexcept nogil:
+    """Short lines, from or to every step-th cell."""
+    cdef int64_t i, k
     if step == 1 and to_step == 1:
-        copy(to, source, count)
-    elif step == 2 and to_step == 1:
-        seconds(source, count, to)
-    else:
-        for i in range(count):
-            to[i * to_step] = source[i * step]
+        copy(source, line, to, pitch, lines, count)
+        return
+    for i in range(lines):
+        if step == 2 and to_step == 1:
+            seconds(source + i * line, count, to + i * pitch)
+        else:
+            for k in range(count):
+                to[i * pitch + k * to_step] = source[i * line + k * step]
 
 
 cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, int64_t first, int64_t stop, int64_t per,
@@ -133,13 +136,12 @@ cdef inline bint leads(const Plan* p, int64_t block) noexcept nogil:
 
 cdef inline void bring_patches(const Plan* p, const Tiles* s, const real* x, const real* headed, real* patch,
                                int64_t pitch) noexcept nogil:
-    cdef int64_t i, line
+    cdef int64_t i
     for i in range(s.runs if headed != NULL else 0):
         read(patch + s.run[i].place, pitch, x + s.run[i].source, p.x.in_size, s.run[i].rows, s.run[i].columns, headed)
     for i in range(s.runs if headed == NULL else 0):
-        for line in range(s.run[i].rows):
-            copy_row(x + s.run[i].source + line * p.y.in_step * p.x.in_size, p.x.in_step, s.run[i].columns,
-                     patch + s.run[i].place + line * pitch, 1)
+        copy_lines(x + s.run[i].source, p.y.in_step * p.x.in_size, p.x.in_step, s.run[i].rows, s.run[i].columns,
+                   patch + s.run[i].place, pitch, 1)
 
 
 cdef inline void read_planes(const Head* head, int64_t planes, int64_t channels, int64_t cells, const real* x,
@@ -331,7 +333,7 @@ cdef inline void place_phase(const Plan* p, const Tiles* s, int64_t phase, int k
 
 cdef inline void end_apart(const Plan* p, const Tiles* s, const Places* at, int per_vector, const real* place,
                            real* own) noexcept nogil:
-    """A tail with partners, of results that take a detour: what it reads takes the same way."""
+    """A tail with partners, of results that are not neighbours: what it reads takes the same detour."""
     cdef real more[2][8 * MAX_WIDTH]    # what is added, and the gates
     cdef size_t apart
     cdef int k
@@ -339,25 +341,28 @@ cdef inline void end_apart(const Plan* p, const Tiles* s, const Places* at, int 
     memset(&more[0][0], 0, sizeof(more))
     for k in range(0 if tail.adds else 1, 2 if tail.act == LNN_GATE else 1):
         apart = tail.gate if k else tail.other
-        copy_stretches(p, s, at, per_vector, <real*>(<size_t>place + apart), &more[k][0], True)
+        copy_stretches(p, s, at, per_vector, <real*>(<size_t>place + apart), &more[k][0], True, False)
     tail.other, tail.gate = <size_t>&more[0][0] - <size_t>own, <size_t>&more[1][0] - <size_t>own
     end(&tail, own, 16 * per_vector)
 
 
 cdef inline void copy_stretches(const Plan* p, const Tiles* s, const Places* at, int per_vector, real* place, real* own,
-                                bint back) noexcept nogil:
-    """From the vector's own lines to the output, or (`back`) from an array like it."""
-    cdef int64_t i, first
+                                bint back, bint ends) noexcept nogil:
+    """From the vector's own lines to the output (`ends`: by the tail), or (`back`) from an array like it."""
+    cdef int64_t pitch = own_cell(p, per_vector, 0, 1), line = p.y.out_step * p.x.out_size
     cdef int k
+    cdef const Stretch* part
+    cdef real* here
     cdef real* there
     for k in range(at.stretches):
-        for i in range(at.stretch[k].lines):
-            first = own_cell(p, per_vector, at.stretch[k].lane, s.lead_y + i) + s.lead_x
-            there = place + at.stretch[k].dest + i * p.y.out_step * p.x.out_size
-            if back:
-                copy_row(<const real*>there, p.x.out_step, at.stretch[k].columns, own + first, 1)
-            else:
-                copy_row(<const real*>(own + first), 1, at.stretch[k].columns, there, p.x.out_step)
+        part = &at.stretch[k]
+        here, there = own + own_cell(p, per_vector, part.lane, s.lead_y) + s.lead_x, place + part.dest
+        if ends:
+            end_lines(p.tail, <const real*>here, pitch, there, line, part.lines, part.columns)
+        elif back:
+            copy_lines(<const real*>there, line, p.x.out_step, part.lines, part.columns, here, pitch, 1)
+        else:
+            copy_lines(<const real*>here, pitch, 1, part.lines, part.columns, there, line, p.x.out_step)
 
 
 cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,
@@ -389,10 +394,10 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
             output(p.side, t + (row - first) * p.width + vector * per_vector, t_step(p),
                    b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0],
                    NULL if apart else p.tail, &zero[0])
-            if apart:
+            if apart and p.x.out_step > 1:
                 end_apart(p, &s, at, per_vector, <const real*>place, &own[0])
             if at.detour:
-                copy_stretches(p, &s, at, per_vector, place, &own[0], False)
+                copy_stretches(p, &s, at, per_vector, place, &own[0], False, apart and p.x.out_step == 1)
     for lane in range(per_vector):
         if zero[lane] != 0:
             return True

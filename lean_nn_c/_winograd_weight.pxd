@@ -38,7 +38,7 @@ from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_WINO_PANEL, cotangent, filters, product, read
 from lean_nn_c._winograd_plan cimport MAX_CELLS, MAX_WIDTH, Plan, Tiles, Zone, cells_left, filter_cells, place_tiles
-from lean_nn_c._winograd_steps cimport PAD, PANELS, Pieces, copy_row, list_pieces, next_run
+from lean_nn_c._winograd_steps cimport PAD, PANELS, Pieces, copy_lines, list_pieces, next_run
 
 cdef enum:
     FEWEST = 64             # tiles of a block, unless there are fewer; enough to make the way back cheap
@@ -88,13 +88,12 @@ cdef inline void bring_tile(const Plan* p, const real* y_bar, int64_t lines, int
         for i in range(4):
             part = min(columns - 3 * i, <int64_t>3 if i < 3 else <int64_t>4)
             if part > 0:
-                copy_row(y_bar + 3 * i * step, step, part, tile + 4 * i, 1)
+                copy_lines(y_bar + 3 * i * step, 0, step, 1, part, tile + 4 * i, 0, 1)
         return
     if headed != NULL:
         read(tile, 4, y_bar, p.x.out_size, lines, columns, headed)
         return
-    for i in range(lines):
-        copy_row(y_bar + i * p.y.out_step * p.x.out_size, step, columns, tile + 4 * i, 1)
+    copy_lines(y_bar, p.y.out_step * p.x.out_size, step, lines, columns, tile, 4, 1)
 
 
 cdef inline int64_t parts_of(const Plan* p, int itemsize) noexcept nogil:

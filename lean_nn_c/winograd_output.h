@@ -88,6 +88,41 @@ LNN_INLINE void LNN_NAME(lnn_put_lines)(const lnn_tail *tail, int partners, T *c
     }
 }
 
+/* to[..n] = what a tail that reads other arrays makes of from[..n], N <= n <= 4 N. All is read before anything is written, for `to` may
+ * be one of the arrays; the last vector may overlap the one before. */
+LNN_INLINE void LNN_NAME(lnn_end_vectors)(const lnn_tail *tail, const T *from, T *to, ptrdiff_t n)
+{
+    V x[4], gate[4];
+    UNROLL for (int i = 0; i < 4; i++) {
+        const ptrdiff_t at = i * N < n - N ? i * N : n - N;
+        const uintptr_t place = (uintptr_t)(to + at);
+        x[i] = *(const VU *)(from + at);
+        if (tail->adds) x[i] += *(const VU *)(place + tail->other);
+        gate[i] = tail->act == LNN_GATE ? (V)*(const VU *)(place + tail->gate) : x[i];
+    }
+    LNN_NAME(lnn_act)(tail, x, gate);
+    UNROLL for (int i = 0; i < 4; i++) *(VU *)(to + (i * N < n - N ? i * N : n - N)) = x[i];
+}
+
+/* The same, cell by cell. */
+LNN_INLINE void LNN_NAME(lnn_end_cells)(const lnn_tail *tail, const T *from, T *to, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const uintptr_t place = (uintptr_t)(to + i);
+        const T x = tail->adds ? from[i] + *(const T *)(place + tail->other) : from[i];
+        const T gate = tail->act == LNN_GATE ? *(const T *)(place + tail->gate) : x;
+        to[i] = tail->act == LNN_LEAKY ? (x > 0 ? x : (T)tail->slope * x) : tail->act && gate <= 0 ? 0 : x;
+    }
+}
+
+/* Lines of n such cells, `pitch` apart from others `line` apart. */
+LNN_CALLED void LNN_NAME(lnn_wino_end)(const lnn_tail *tail, const T *from, ptrdiff_t line, T *to, ptrdiff_t pitch, ptrdiff_t lines, ptrdiff_t n)
+{
+    for (; lines > 0; lines--, from += line, to += pitch)
+        if (n >= N && n <= 4 * N) LNN_NAME(lnn_end_vectors)(tail, from, to, n);
+        else LNN_NAME(lnn_end_cells)(tail, from, to, n);
+}
+
 /* The pairs of two rows that lie `apart` bytes from every lane's place, each lane's as one group of four. */
 LNN_INLINE void LNN_NAME(lnn_pairs)(T *const *p, uintptr_t apart, const int64_t *pitch, T four[N][4])
 {

@@ -37,6 +37,12 @@ LNN_INLINE void LNN_NAME(lnn_wino_copy)(T *to, const T *from, ptrdiff_t n)
     }
 }
 
+/* Lines of n values, `pitch` apart from others `line` apart. */
+LNN_CALLED void LNN_NAME(lnn_wino_lines)(const T *from, ptrdiff_t line, T *to, ptrdiff_t pitch, ptrdiff_t lines, ptrdiff_t n)
+{
+    for (; lines > 0; lines--, from += line, to += pitch) LNN_NAME(lnn_wino_copy)(to, from, n);
+}
+
 /* What a cell of a layer's image is, where that is relu(batch norm) of the cell which is read: (x - mean)*(w*rstd) + b, 0 if that is not
  * positive; with the operations of standard_real.h, hence its bits. */
 #define HEADED(x, mean, scale, shift) LNN_NAME(lnn_open)(((x) - (mean)) * (scale) + (shift))
