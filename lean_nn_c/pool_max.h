@@ -294,7 +294,8 @@ static void T(lnn_max_rows)(const real *x, const lnn_band *b, real *y, void *bes
         else LNN_TILES(S, K, D, LNN_NOTHING); \
     } while (0)
     if (b->want == LNN_TANGENTS) {
-        if (s == 2 && d == 1) LNN_TILES(2, k, 1, LNN_TANGENTS);
+        if (s == 2 && k == 2 && d == 1) LNN_TILES(2, 2, 1, LNN_TANGENTS);
+        else if (s == 2 && d == 1) LNN_TILES(2, k, 1, LNN_TANGENTS);
         else LNN_TILES(s, k, d, LNN_TANGENTS);
     } else if (s == 2 && k == 2 && d == 1) LNN_MAX(2, 2, 1);
     else if (s == 2 && k == 3 && d == 1) LNN_MAX(2, 3, 1);
