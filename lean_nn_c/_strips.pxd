@@ -406,7 +406,7 @@ cdef inline void make_plan(const Strips* s, const Geometry* g, int64_t strip, Pl
     memset(&residue[0], 0, sizeof(residue))
     for k in range(0 if known else s.classes):      # another strip of that height differs in its padding alone
         w = plan.sweeps + k
-        w.share[0] = w.share[1] = 0
+        w.share[0] = w.share[1] = w.share[2] = 0
         if k > 0:
             w.a, w.b = (w - 1).a + (w - 1).terms * s.chunk, (w - 1).b + (w - 1).terms * s.chunk
             w.run = (w - 1).run + (w - 1).runs * s.chunk

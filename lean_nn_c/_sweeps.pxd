@@ -32,8 +32,8 @@ cdef extern from "strips.h" nogil:
         int64_t* at
         int64_t* to
         int64_t live, to_step, width, limit
-        const char* next[2]
-        int64_t share[2]
+        const char* next[3]
+        int64_t share[3]
 
     void lnn_fill_strip_f32(const lnn_copies* c, const float* source, float* strip) noexcept
     void lnn_fill_strip_f64(const lnn_copies* c, const double* source, double* strip) noexcept

@@ -285,6 +285,9 @@ cdef inline void strip_unit(const Strips* s, const Geometry* g, const Desk* d, c
     image = (image - group) * s.together + group
     d.plan.sweeps.next[0] = <const char*>(source + (image + 1) * s.channels * cells + d.plan.first)
     d.plan.sweeps.next[1] = <const char*>(out + (image + 1) * rows * s.size * s.rest + d.plan.begin)
+    if tail != NULL and tail.adds:
+        d.plan.sweeps.next[2] = d.plan.sweeps.next[1] + tail.other
+        d.plan.sweeps.share[2] = d.plan.sweeps.share[1]
     while at < s.channels:
         channels = min(s.chunk, s.channels - at)
         for sample in range(s.together):

@@ -46,15 +46,15 @@ typedef struct {                     /* a product: its terms per channel, and th
     int64_t vectors, *at, *to;       /* offsets in the strip and in the result; repeated up to a multiple of a tile */
     int64_t live, to_step;           /* tall tiles: rows of each (0: not tall), and their distance in the result */
     int64_t width, limit;            /* cells of a result's row; cells of the result that a short row may spill into */
-    const char *next[2];             /* tall tiles: what the next plane reads and writes, */
-    int64_t share[2];                /* and the bytes of it to call into the cache per vector */
+    const char *next[3];             /* tall tiles: what the next plane reads, writes, and adds in the end, */
+    int64_t share[3];                /* and the bytes of it to call into the cache per vector */
 } lnn_sweep;
 
 /* A plane is read at one go and written at another: caches do not foresee that, and the processor would wait for both. */
 LNN_INLINE void lnn_call_in(const lnn_sweep *s, int64_t vector)
 {
 #pragma GCC unroll 1
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 3; k++)
         for (int64_t i = 0; i < s->share[k]; i += 64) lnn_prefetch(s->next[k] + vector * s->share[k] + i);
 }
 
