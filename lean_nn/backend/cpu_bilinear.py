@@ -12,7 +12,6 @@ from typing import Any
 from lean_nn.backend.cpu_chain import OUT as PLACE
 from lean_nn.backend.cpu_chain import chain
 from lean_nn.primitive import Aval
-from lean_nn_c import memory
 from lean_nn_c.step import Step
 
 Make = Callable[..., Step | None]
@@ -49,15 +48,14 @@ class _Kernel:
     def __call__(self, *arrays: Any) -> None:
         n = len(self.moves)
         a, b, y, dot = arrays[0], arrays[1], arrays[-2], arrays[-1]
-        self.value(*arrays[:n], y)
         moved = iter(arrays[n:-2])
         if self.moves[:2] == (True, True):
-            part = memory.empty(dot.shape, dot.dtype)
-            self.alone(next(moved), b, part)
-            self.adding(a, next(moved), part, dot)
+            self.alone(next(moved), b, y)  # the value's place is free until it is computed
+            self.adding(a, next(moved), y, dot)
         elif self.moves[0]:
             self.alone(next(moved), b, dot)
         else:
             self.alone(a, next(moved), dot)
         if self.shift is not None:
             self.shift(dot, next(moved), dot)
+        self.value(*arrays[:n], y)
