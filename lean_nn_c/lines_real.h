@@ -46,6 +46,21 @@ static void LNN_NAME(lnn_row_sums)(const T *x, T *y, ptrdiff_t n, ptrdiff_t rows
     for (ptrdiff_t r = 0; r < rows; r++, x += n) y[r] = LNN_NAME(lnn_row_sum)(x, n);
 }
 
+/* acc[k] = Σ x[r·pitch + k] for k < LNN_COLUMNS, as lnn_column_sum adds them. Rows so long are far apart, and the machine foresees what is
+ * read along each: so eight of them at a time, with the sums in memory. */
+static void LNN_NAME(lnn_wide_sum)(const T *x, ptrdiff_t rows, ptrdiff_t pitch, T *acc) {
+    for (int k = 0; k < LNN_COLUMNS; k += WIDTH) *(VU *)(acc + k) = (V){0};
+    for (; rows >= 8; rows -= 8, x += 8 * pitch)
+        for (int k = 0; k < LNN_COLUMNS; k += WIDTH) {
+            V sum = *(const VU *)(acc + k);
+#pragma GCC unroll 8
+            for (int r = 0; r < 8; r++) sum += *(const VU *)(x + r * pitch + k);
+            *(VU *)(acc + k) = sum;
+        }
+    for (; rows > 0; rows--, x += pitch)
+        for (int k = 0; k < LNN_COLUMNS; k += WIDTH) *(VU *)(acc + k) += *(const VU *)(x + k);
+}
+
 /* acc[k] = Σ x[r·pitch + k] for k < columns ≤ LNN_COLUMNS */
 static void LNN_NAME(lnn_column_sum)(const T *x, ptrdiff_t rows, ptrdiff_t pitch, int columns, T *acc) {
     if (rows > LNN_GROUP) {
@@ -54,6 +69,10 @@ static void LNN_NAME(lnn_column_sum)(const T *x, ptrdiff_t rows, ptrdiff_t pitch
         LNN_NAME(lnn_column_sum)(x, h, pitch, columns, acc);
         LNN_NAME(lnn_column_sum)(x + h * pitch, rows - h, pitch, columns, rest);
         EACH (int k = 0; k < columns; k++) acc[k] += rest[k];
+        return;
+    }
+    if (columns == LNN_COLUMNS) {
+        LNN_NAME(lnn_wide_sum)(x, rows, pitch, acc);
         return;
     }
     int k = 0;
