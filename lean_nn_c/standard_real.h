@@ -147,15 +147,17 @@ static void LNN_NAME(lnn_strip_sums)(const lnn_standard *job, ptrdiff_t block, p
         for (int k = 0; k < columns; k++) centre[k] = !t ? (own[k] /= (T)rows) : mean ? mean[k] : 0;
         for (ptrdiff_t r = a; r < a + rows; r++) {
             const T *xr = x + r * G, *tr = t + (t ? r * G : 0);
-            if (t) for (int k = 0; k < columns; k++) { own[k] += tr[k]; other[k] += tr[k] * (xr[k] - centre[k]); }
-            else for (int k = 0; k < columns; k++) other[k] += (xr[k] - centre[k]) * (xr[k] - centre[k]);
-            if (job->alone) for (int k = 0; k < columns; k++) beside[k] += xr[k] - centre[k];
+#define LINE(...) for (int k = 0; k < columns; k++) { const T apart = xr[k] - centre[k]; __VA_ARGS__ }
+            if (t && job->alone) LINE(own[k] += tr[k]; other[k] += tr[k] * apart; beside[k] += apart;)
+            else if (t) LINE(own[k] += tr[k]; other[k] += tr[k] * apart;)
+            else if (job->alone) LINE(other[k] += apart * apart; beside[k] += apart;)
+            else LINE(other[k] += apart * apart;)
         }
-        for (int k = 0; k < columns; k++) {
+        for (int k = 0; k < columns && t; k++) one[k] += own[k], two[k] += other[k], three[k] += beside[k];
+        for (int k = 0; k < columns && !t; k++) {
             const double off = beside[k] / (double)rows, apart = own[k] + off - one[k];
-            one[k] += t ? own[k] : apart * share;
-            two[k] += t ? other[k] : other[k] - beside[k] * off + apart * apart * before * share;
-            three[k] += beside[k];
+            one[k] += apart * share;
+            two[k] += other[k] - beside[k] * off + apart * apart * before * share;
         }
     }
 }
@@ -184,6 +186,7 @@ static void LNN_NAME(lnn_strip_write)(const lnn_standard *job, ptrdiff_t block, 
     const double *one = LNN_NAME(lnn_std_partial)(job, 0, first);
     lnn_standard quiet = *job; /* only one block stores the results per group */
     T p[LNN_STRIP], q[LNN_STRIP], s[LNN_STRIP], mean[LNN_STRIP], number[3];
+    if (block && !job->y) return;
     if (block) quiet.first = quiet.second = NULL;
     for (int k = 0; k < columns && (job->y || job->t); k++) {
         if (job->t) {
@@ -465,5 +468,6 @@ static void LNN_NAME(lnn_standard_task)(const lnn_standard *job, int phase, ptrd
 #undef BY_B
 #undef BACK
 #undef EACH_PIECE
+#undef LINE
 #undef PIECE
 #undef ONE_BY_ONE
