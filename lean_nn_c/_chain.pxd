@@ -14,7 +14,11 @@
 # take 0.9 of two relus with 768 bytes at a time, 1.0 with 512, and 1.1 to 1.25 where nothing is fetched; a product's,
 # which have six arrays, 0.8, and 1.3 with 1536. Each thread has requests of its own under way: of 32 MB two threads get theirs
 # in time, and short segments would cost a fifth. And four arrays are foreseen where more is computed than relu does: value and
-# tangent of hardswish take 0.8 of two where nothing is fetched, and 1.1 where it is.
+# tangent of hardswish take 0.8 of two where nothing is fetched, and 1.1 where it is. Segments are shorter then all the same: exp's
+# take 0.9 of the time with 1024 bytes at a time.
+#
+# Temporaries lie side by side, as long as a segment: 8 kB apart they, the inputs and the outputs all fell on the same half of the
+# first-level cache, and value and tangents of a loss of two arrays took 8 % longer.
 
 from cython.parallel cimport prange
 
@@ -52,6 +56,7 @@ cdef enum:
     CHAIN_NEAR = 128        # cells of a segment at least, where inputs are not spelt out
     CHAIN_LINE = 256        # cells of a segment where they are, at least; more where few of them are
     CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
+    CHAIN_SHORT = 256       # cells of a segment of arrays that no cache holds, where nothing is fetched
     CHAIN_FAR = 25165824    # bytes of all arrays per thread from which on they are fetched ahead of use: more than caches keep
     CHAIN_FEW = 4           # arrays that are foreseen where a cell's arithmetic leaves the time for it; fewer always are
     CHAIN_LIGHT = 4         # additions per cell that do not
@@ -70,11 +75,13 @@ cdef struct ChainPlan:
     int outputs
     int ops
     int repeats                         # inputs that have several cells and repeat
-    Py_ssize_t bytes                    # of the arrays that operations may fetch ahead of use; 0 where they are never fetched
+    bint fetches                        # whether operations fetch ahead of use, where arrays are large
+    Py_ssize_t bytes                    # of all arrays; 0 where one operation leaves nothing to another
     Py_ssize_t cells
     Py_ssize_t cost                     # of one cell, in additions
     Py_ssize_t segment                  # cells between two places where an input changes or starts again
     Py_ssize_t item[CHAIN_PLACES]       # bytes of a cell of each place
+    Py_ssize_t widest                   # the most that one has
     Py_ssize_t inner[CHAIN_INPUTS]      # 0: full
     Py_ssize_t count[CHAIN_INPUTS]
     ChainOp op[CHAIN_OPS]
@@ -94,6 +101,8 @@ cdef inline Py_ssize_t chain_begin(const ChainPlan* p, char** arrays, bint far, 
     cdef Py_ssize_t n = CHAIN if near or p.ops > 1 else p.cells     # one operation leaves nothing in the cache for another
     if far:
         n = CHAIN_FETCH // p.item[CHAIN_INPUTS]
+    elif p.bytes >= CHAIN_FAR:
+        n = CHAIN_SHORT
     cdef int k
     if near and p.repeats:
         n = min(n, CHAIN_INPUTS * CHAIN_LINE // p.repeats)
@@ -135,14 +144,16 @@ cdef inline void chain_ahead(ChainPlan* p, bint summed) noexcept:
     cdef bint near[CHAIN_PLACES]
     cdef Py_ssize_t cell = 0
     cdef int i, k, place, arrays = 0
-    p.repeats = 0
+    p.repeats = p.widest = 0
     for k in range(p.inputs):
         p.repeats += p.inner[k] != 0 and p.count[k] > 1
     for k in range(CHAIN_PLACES):
         near[k] = p.item[k] == 1 or (p.inner[k] != 0 or k >= p.inputs if k < CHAIN_INPUTS else summed or k < CHAIN_OUT)
         cell += 0 if near[k] else p.item[k]
         arrays += not near[k]
-    p.bytes = p.cells * cell if p.ops > 1 and (arrays > CHAIN_FEW or arrays == CHAIN_FEW and p.cost <= CHAIN_LIGHT) else 0
+        p.widest = max(p.widest, p.item[k])
+    p.bytes = p.cells * cell if p.ops > 1 else 0
+    p.fetches = arrays > CHAIN_FEW or arrays == CHAIN_FEW and p.cost <= CHAIN_LIGHT
     for i in range(p.ops):
         before.fetches = 0
         for k in range(p.op[i].arity + 1):
@@ -154,8 +165,13 @@ cdef inline void chain_ahead(ChainPlan* p, bint summed) noexcept:
         before = &p.op[i]
 
 
-cdef inline void chain_open(const ChainPlan* p, char** arrays, char* temps, Py_ssize_t first, ChainView* view) noexcept nogil:
-    """Look at cell `first` of everything but what repeats."""
+cdef inline bint chain_far(const ChainPlan* p, int threads) noexcept nogil:
+    return p.fetches and p.bytes >= <Py_ssize_t>CHAIN_FAR * threads
+
+
+cdef inline void chain_open(const ChainPlan* p, char** arrays, char* temps, Py_ssize_t most, Py_ssize_t first,
+                            ChainView* view) noexcept nogil:
+    """Look at cell `first` of everything but what repeats; temporaries have `most` cells."""
     cdef int k
     for k in range(p.inputs):
         view.step[k] = p.inner[k] == 0
@@ -163,7 +179,7 @@ cdef inline void chain_open(const ChainPlan* p, char** arrays, char* temps, Py_s
         view.at[k] = arrays[k] + first * view.move[k]
     for k in range(CHAIN_TEMPS):
         view.step[CHAIN_INPUTS + k], view.move[CHAIN_INPUTS + k] = 1, 0
-        view.at[CHAIN_INPUTS + k] = temps + k * CHAIN * 8
+        view.at[CHAIN_INPUTS + k] = temps + k * min(most, <Py_ssize_t>CHAIN) * p.widest
     for k in range(p.outputs):
         view.step[CHAIN_OUT + k], view.move[CHAIN_OUT + k] = 1, p.item[CHAIN_OUT + k]
         view.at[CHAIN_OUT + k] = arrays[p.inputs + k] + first * p.item[CHAIN_OUT + k]
@@ -204,7 +220,7 @@ cdef inline void chain_task(const ChainPlan* p, char** arrays, bint far, Py_ssiz
     cdef ChainView view
     cdef Py_ssize_t n, most = chain_begin(p, arrays, far, first, stop, &now, lines)
     cdef int k
-    chain_open(p, arrays, temps, first, &view)
+    chain_open(p, arrays, temps, most, first, &view)
     while first < stop:
         n = stop - first
         if p.repeats:
@@ -224,7 +240,7 @@ cdef inline void chain_task(const ChainPlan* p, char** arrays, bint far, Py_ssiz
 cdef inline void chain_run(const ChainPlan* p, char** arrays) noexcept nogil:
     cdef Py_ssize_t i, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
     cdef int threads = threads_for(p.cells * p.cost)
-    cdef bint far = p.bytes >= <Py_ssize_t>CHAIN_FAR * threads
+    cdef bint far = chain_far(p, threads)
     if threads == 1 or tasks == 1:
         chain_task(p, arrays, far, 0, p.cells)
         return

@@ -14,7 +14,7 @@ from cython.parallel cimport prange
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
     CHAIN, CHAIN_FAR, CHAIN_FETCH, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp,
-    ChainPlan, ChainView, chain_ahead, chain_move, chain_open, chain_run, lnn_binary, lnn_chain_walk, lnn_unary, lnn_where,
+    ChainPlan, ChainView, chain_ahead, chain_far, chain_move, chain_open, chain_run, lnn_binary, lnn_chain_walk, lnn_unary, lnn_where,
 )
 from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
 from lean_nn_c._update cimport ADAGRAD, ADAM, MAX_NUMBERS, MOMENTUM, PLAIN, RMSPROP, UpdatePlan, lnn_update, number, numbers_of, update_block
@@ -382,7 +382,7 @@ cdef void total_task(const TotalPlan* p, char** arrays, bint far, Py_ssize_t tas
     cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), n
     cdef Py_ssize_t most = CHAIN_FETCH // c.item[CHAIN_INPUTS] if far else TOTAL_LINE
     cdef int k, found = 0
-    chain_open(c, arrays, temps, first, &view)
+    chain_open(c, arrays, temps, most, first, &view)
     while first < stop:
         n = min(stop - first, <Py_ssize_t>TOTAL_LINE)
         for k in range(c.outputs):
@@ -399,7 +399,7 @@ cdef void total_task(const TotalPlan* p, char** arrays, bint far, Py_ssize_t tas
 cdef int run_total(const void* plan, char** arrays) noexcept nogil:
     cdef const TotalPlan* p = <const TotalPlan*>plan
     cdef Py_ssize_t i, tasks = (p.chain.cells + CHAIN_TASK - 1) // CHAIN_TASK
-    cdef int k, threads = threads_for(p.chain.cells * p.chain.cost), far = p.chain.bytes >= <Py_ssize_t>CHAIN_FAR * threads
+    cdef int k, threads = threads_for(p.chain.cells * p.chain.cost), far = chain_far(&p.chain, threads)
     cdef char* sums[CHAIN_OUTPUTS]
     sums[0] = <char*>take_scratch(max(tasks, <Py_ssize_t>1) * 8 * CHAIN_OUTPUTS)
     if sums[0] == NULL:
