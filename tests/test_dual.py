@@ -82,13 +82,14 @@ FAR = {
     "gelu, tanh": lambda x: F.gelu(x, "tanh"), "squares": lambda x: F.mse_loss(x, x.detach() * 0.5, "none"),
     "at least a number": lambda x: F.maximum(x, 0.5), "at most a number": lambda x: F.minimum(x, 0.5),
     "clamp": lambda x: F.clamp(x, -1.0, 1.0), "product": lambda x: x * x.detach(),
+    "exp": F.exp, "softsign": lambda x: x / (1.0 + F.abs(x)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", FAR)
 def test_of_arrays_that_no_cache_holds_as_well(name, dtype):
-    """Arrays of more than 24 MB per thread are fetched ahead of use, in other segments; the last one is short."""
+    """Arrays of more than 24 MB go by other segments, per thread fetched ahead of use; the last one is short."""
     rng = np.random.default_rng(0)
     x, v = (ln.tensor(rng.standard_normal((9, 7, 211, 151)).astype(dtype)) for _ in range(2))
     with ln.num_threads(1):
