@@ -17,8 +17,8 @@
 # tangent of hardswish take 0.8 of two where nothing is fetched, and 1.1 where it is. Segments are shorter then all the same: exp's
 # take 0.9 of the time with 1024 bytes at a time.
 #
-# Temporaries lie side by side, as long as a segment: 8 kB apart they, the inputs and the outputs all fell on the same half of the
-# first-level cache, and value and tangents of a loss of two arrays took 8 % longer.
+# Temporaries lie side by side, as long as a segment: 8 kB apart, value and tangents of a loss of two arrays took 8 % longer (by
+# trial: that they fell on the same lines of the first-level cache is a guess).
 
 from cython.parallel cimport prange
 
