@@ -14,7 +14,7 @@ to the result along its lines, whatever class they are of.
 What takes the time are tiles (gemm.pyx) and packing (taps.pyx) of the level that was chosen at import; the rest is compiled once.
 
 Blocks are added in order and depend on the geometry alone, as do the terms of a class: so do the bits. Error: gamma_n, as by
-taps. Memory per thread: less than 1 MB (2 MB with vectors of 64 bytes): the sums and the weight, at most ROOM bytes each, or one
+taps. Memory per thread: less than 1 MB, with vectors of any width: the sums and the weight, at most ROOM bytes each, or one
 strip of a line of LINE cells and of a block, and 16 bytes per cell and term for lists.
 """
 
@@ -90,6 +90,7 @@ cdef inline void open_points(Points* p, const Geometry* g, bint transposed, int 
     p.width = p.vectors * p.lanes
     p.strips = (p.rows + p.width - 1) // p.width
     most = ROOM // (p.together * g.taps * p.width * itemsize)       # strips whose weight fits
+    most = min(most, ROOM // (p.line * p.width * itemsize))         # and the sums of a line
     most = clip(p.strips, 1, clip(most, 1, STRIPS))
     some = ROOM // (most * p.width * itemsize)
     if p.strips > 1:                # a block of the source is read again
@@ -116,8 +117,8 @@ cdef inline int64_t list_length(const Points* p) noexcept nogil:
 
 cdef inline int64_t points_scratch(const Points* p, const Geometry* g, int itemsize) noexcept nogil:
     """Bytes that a thread needs."""
-    return whole_lines((p.samples * p.height * p.line + p.together * g.taps + LNN_WIDE * p.width) * strips_at_once(p) * p.width
-                       ) * itemsize + (2 * list_length(p) + 2 * p.together * g.taps) * <int64_t>sizeof(int64_t)
+    return whole_lines(((p.samples * p.height * p.line + p.together * g.taps) * strips_at_once(p) + LNN_WIDE) * p.width) * itemsize + (
+        2 * list_length(p) + 2 * p.together * g.taps) * <int64_t>sizeof(int64_t)
 
 
 cdef inline void pack_strips(const Points* p, const Geometry* g, const real* w, int64_t channels, int64_t first, int64_t stop,

@@ -59,6 +59,15 @@ def test_the_same_bits_for_any_number_of_threads(call, dtype):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("name", ["conv", "conv_input", "conv_weight"])
+def test_a_thread_takes_less_than_a_megabyte(name, wide):
+    longest = (1, 40, 700, 1, (3, 2048), (3, 3), (3, 2048), (1, 1), (1, 1), (1, 1))  # a line, many strips of results
+    residues = (1, 90, 90, 1, (40, 40, 40), (4, 4, 4), (20, 20, 20), (2, 2, 2), (1, 1, 1), (1, 1, 1))
+    for call in (longest, residues, *CALLS):
+        assert kernels.step(name, wide, False, *call, "points").scratch(3) <= 3 * 2**20
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_padding_is_never_multiplied(dtype, value):
