@@ -133,8 +133,8 @@ cdef inline double points_lead(const Geometry* g, Kind kind, int itemsize) noexc
         return 0
     if is_pointwise(g) or ((g.cg if kind == CONV_INPUT else g.og) < lanes and (g.groups > 1 or kind == CONV_INPUT)):
         return 0.1                  # a matrix product; few rows, read in place
-    if kind == CONV_WEIGHT and g.groups * ceil_div(g.og, 2 * lanes) * (g.cg // LNN_ROWS) < 4:
-        return 0.1                  # threads share outputs and channels, of which there are too few: each would list every cell
+    if kind == CONV_WEIGHT and g.groups * ceil_div(g.og, 2 * lanes) * max(g.cg // LNN_ROWS, <int64_t>1) * g.taps < 4:
+        return 0.1                  # threads share outputs, channels and taps, of which there are too few
     return planes_cost(g, kind, &r, lanes, itemsize) / points_cost(g, kind, &r, lanes, itemsize)
 
 

@@ -7,8 +7,8 @@ image, read where they lie: for a term of a tap, a channel's place plus an offse
 read a real cell: no zero is ever multiplied, and nothing of the image is copied.
 
 A block is several small samples together, or a piece of a large one, at most CELLS cells; blocks are added in order, pieces one
-after the other, and for each all samples: the bits depend on the geometry alone. A thread owns some outputs and channels of
-w_bar. Memory per thread: the lists, 16 bytes per tap and cell of a block (at most TAPS taps), the sums, at most ROOM bytes
+after the other, and for each all samples: the bits depend on the geometry alone. A thread owns some outputs, channels and taps
+of w_bar. Memory per thread: the lists, 16 bytes per tap and cell of a block (at most TAPS taps), the sums, at most ROOM bytes
 (or those of six channels), and a turned block.
 """
 
@@ -31,7 +31,8 @@ cdef struct Sums:
     int64_t width, strips       # outputs of a strip, and strips of a group
     int64_t together, pieces    # samples of a block, or pieces of one
     int64_t block               # cells of a block, at most
-    int64_t channels, outputs   # parts of the channels, parts of the strips
+    int64_t channels, outputs   # parts of the channels, parts of the strips,
+    int64_t taps                # and of the taps
     int64_t abreast             # channels whose part of the image, a block, stays in the second-level cache for all taps
 
 
@@ -51,6 +52,11 @@ cdef inline void open_sums(Sums* s, const Geometry* g, int threads, int itemsize
         s.outputs = min(2 * s.outputs, s.strips)
     while g.groups * s.channels * s.outputs < 2 * threads and g.cg >= 2 * LNN_ROWS * s.channels:
         s.channels *= 2
+    s.taps = clip(ceil_div(2 * threads, g.groups * s.channels * s.outputs), 1, g.taps)
+
+
+cdef inline int64_t units_of(const Sums* s, const Geometry* g) noexcept nogil:
+    return g.groups * s.channels * s.outputs * s.taps
 
 
 cdef inline int64_t sums_size(const Sums* s, const Geometry* g) noexcept nogil:
@@ -102,12 +108,13 @@ cdef inline int64_t list_tap(const Geometry* g, int64_t tap, int64_t first, int6
     return count
 
 
-cdef inline void list_block(const Sums* s, const Geometry* g, int64_t first, int64_t stop, int64_t* counts, int64_t* lists) noexcept nogil:
-    """The terms of all taps in cells first..stop of as many samples as a block has, sample by sample."""
+cdef inline void list_block(const Sums* s, const Geometry* g, int64_t tap0, int64_t tap1, int64_t first, int64_t stop,
+                            int64_t* counts, int64_t* lists) noexcept nogil:
+    """The terms of some taps in cells first..stop of as many samples as a block has, sample by sample."""
     cdef int64_t tap, sample, i, count
     cdef int64_t* a
     cdef int64_t* b
-    for tap in range(g.taps):
+    for tap in range(tap0, tap1):
         a = lists + 2 * tap * s.block
         b = a + s.block
         count = counts[tap] = list_tap(g, tap, first, stop, s.width, a, b)
@@ -133,11 +140,14 @@ cdef inline void turn_block(const Sums* s, const Geometry* g, const real* y_bar,
 
 cdef inline void sums_unit(const Sums* s, const Geometry* g, const real* x, const real* y_bar, real* w_bar, int64_t index,
                            int64_t* lists, real* sums) noexcept nogil:
-    """Some strips and channels of one group's w_bar: all samples."""
-    cdef int64_t part_c = index % s.channels, part_o = index // s.channels % s.outputs, group = index // (s.channels * s.outputs)
+    """Some strips, channels and taps of one group's w_bar: all samples."""
+    cdef int64_t part_t = index % s.taps, part_c = index // s.taps % s.channels, part_o = index // (s.taps * s.channels) % s.outputs
+    cdef int64_t group = index // (s.taps * s.channels * s.outputs), tap0 = g.taps * part_t // s.taps
+    cdef int64_t tap1 = g.taps * (part_t + 1) // s.taps, taps = tap1 - tap0
     cdef int64_t c0 = g.cg * part_c // s.channels, channels = g.cg * (part_c + 1) // s.channels - c0
     cdef int64_t strip0 = s.strips * part_o // s.outputs, strip1 = s.strips * (part_o + 1) // s.outputs
-    cdef int64_t next_strip = channels * g.taps * s.width, piece, first, stop, strip, n, c, tap, i, outputs, samples
+    cdef int64_t next_strip = channels * taps * s.width, piece, first, stop, strip, n, c, tap, i, outputs, samples
+    cdef int64_t runs = 1 if s.taps == 1 else channels         # of neighbours in w_bar
     cdef int64_t* at = lists + 2 * s.block * g.taps
     cdef int64_t* counts = at + g.cg
     cdef real* turned = sums + (strip1 - strip0) * next_strip
@@ -146,7 +156,7 @@ cdef inline void sums_unit(const Sums* s, const Geometry* g, const real* x, cons
         at[i] = i * g.cells
     for piece in range(s.pieces):
         first, stop = g.outs * piece // s.pieces, g.outs * (piece + 1) // s.pieces
-        list_block(s, g, first, stop, counts, lists)
+        list_block(s, g, tap0, tap1, first, stop, counts, lists)
         n = 0
         while n < g.n:
             samples = min(s.together, g.n - n)
@@ -156,16 +166,18 @@ cdef inline void sums_unit(const Sums* s, const Geometry* g, const real* x, cons
                            stop - first, turned)
                 c = 0
                 while c < channels:
-                    for tap in range(g.taps):
+                    for tap in range(tap0, tap1):
                         points_product(<int>((outputs + s.lanes - 1) // s.lanes), counts[tap] * samples, x + n * g.c * g.cells,
                                        at + c, min(s.abreast, channels - c), lists + 2 * tap * s.block, <const real*>turned,
                                        lists + (2 * tap + 1) * s.block, piece + n > 0,
-                                       sums + (strip - strip0) * next_strip + (c * g.taps + tap) * s.width, g.taps * s.width)
+                                       sums + (strip - strip0) * next_strip + (c * taps + tap - tap0) * s.width, taps * s.width)
                     c += s.abreast
             n += samples
     for strip in range(strip0, strip1):
-        turn_rows(<const real*>sums + (strip - strip0) * next_strip, s.width, channels * g.taps, min(g.og - strip * s.width, s.width),
-                  w_bar + ((group * g.og + strip * s.width) * g.cg + c0) * g.taps, g.cg * g.taps)
+        for i in range(runs):
+            turn_rows(<const real*>sums + (strip - strip0) * next_strip + i * taps * s.width, s.width, channels // runs * taps,
+                      min(g.og - strip * s.width, s.width),
+                      w_bar + ((group * g.og + strip * s.width) * g.cg + c0 + i) * g.taps + tap0, g.cg * g.taps)
 
 
 cdef inline int points_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
@@ -179,8 +191,8 @@ cdef inline int points_conv_weight(const Geometry* g, const real* x, const real*
     memory = <char*>take_scratch((threads * values + SPARE_LINE) * sizeof(real) + threads * lists * sizeof(int64_t))
     if memory == NULL:
         return NO_MEMORY
-    open_queue(&queue, g.groups * s.channels * s.outputs, threads)
-    for i in prange(g.groups * s.channels * s.outputs, schedule="dynamic", num_threads=threads):
+    open_queue(&queue, units_of(&s, g), threads)
+    for i in prange(units_of(&s, g), schedule="dynamic", num_threads=threads):
         sums_unit(&s, g, x, y_bar, w_bar, draw(&queue, omp_get_thread_num()),
                   <int64_t*>(aligned(<real*>memory) + threads * values) + omp_get_thread_num() * lists,
                   aligned(<real*>memory) + omp_get_thread_num() * values)
