@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
-from lean_nn_c._points_pay cimport points_before_strips, points_lead
+from lean_nn_c._points_pay cimport points_before_strips, points_lead, spread_lead
 from lean_nn_c._pointwise cimport weight_packs
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._tail cimport lnn_tail
@@ -34,6 +34,7 @@ cdef struct Plan:
     bint points         # whether points are taken rather than planes,
     double ahead        # how many times as fast these are, by estimate, or 1,
     double gain         # and how many times as fast as the faster of them Winograd's algorithm is; 0: it is not
+    double spread       # conv_input: how many times as fast as strips, if these are taken, or planes spread products are
     bint packed         # a transformed weight comes with the arrays,
     bint panelled       # or one in panels
     bint headed         # the image is made as it is read
@@ -61,6 +62,7 @@ cdef inline void choose(Plan* p, str name, int itemsize):
     p.ahead = points_lead(g, kind, itemsize)
     p.points = p.ahead > 0 and (p.by == POINTS or (p.by == AUTO and p.ahead > 1))
     p.few = by_strips(p, kind, itemsize)
+    p.spread = spread_lead(g, p.few, itemsize) if transposed else 0
     p.ahead = max(p.ahead, 1.0)
     p.side = winograd_tile(g, transposed, kind == CONV_WEIGHT, itemsize)
     if kind == CONV_WEIGHT:
@@ -80,6 +82,18 @@ cdef inline void choose(Plan* p, str name, int itemsize):
 
 cdef inline bint by_winograd(const Plan* p) noexcept nogil:
     return p.side != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.gain > 0 and is_fast()))
+
+
+cdef inline bint by_spread(const Plan* p) noexcept nogil:
+    """Whether conv_input is by spread products. Of strided layers with few channels planes cost more than the estimate says."""
+    cdef double rest = 1.2
+    if not p.few and by_winograd(p):
+        rest = 1.1 * p.ahead * p.gain
+    elif not p.few and p.ahead > 1:
+        rest = p.ahead
+    elif not p.few and p.g.stride[p.g.rank - 1] > 1 and p.g.cg <= 32:
+        rest = 0.85
+    return p.by == AUTO and p.spread > rest
 
 
 cdef inline bint by_taps(const Plan* p) noexcept nogil:

@@ -4,7 +4,8 @@ The geometry comes as tuples of one length, the spatial rank. `pad` is the paddi
 shows only in `out`. Results are written, never added.
 
 The algorithm: "winograd" (winograd.pyx) where it pays and the precision is "fast"; "strips" (direct.pyx) where a group has
-few channels or reads its image once or twice only; else "points" (_points.pxd, _points_weight.pxd), which read real cells
+few channels or reads its image once or twice only; conv_input of few channels from many outputs, which has no name, multiplies
+first and adds then (_spread.pxd); else "points" (_points.pxd, _points_weight.pxd), which read real cells
 where they lie, or "taps" (taps.pyx, taps_weight.pyx), on padded planes, whichever an estimate says (_points_pay.pxd); unless
 another is asked for. Planes that would be far larger than image and output, and a padding zero that has met an infinite or
 NaN factor, which shows as a NaN in the result, leave it to "direct" (direct.pyx), which multiplies real cells only. An algorithm
@@ -18,13 +19,14 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._conv_choice cimport (
-    AUTO, DIRECT, POINTS, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_taps, by_winograd, choose, final, in_panels, told,
+    AUTO, DIRECT, POINTS, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_spread, by_taps, by_winograd, choose, final, in_panels, told,
 )
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
 from lean_nn_c._head cimport HEADS, Head, read_head
 from lean_nn_c._points cimport points_conv
 from lean_nn_c._points_weight cimport points_conv_weight
 from lean_nn_c._pointwise cimport weight_panels
+from lean_nn_c._spread cimport spread_conv_input
 from lean_nn_c._tail cimport aim_tail, lnn_tail, tail_arrays
 from lean_nn_c._types cimport real
 from lean_nn_c._winners_plan cimport set_winners, winners_pay
@@ -67,6 +69,8 @@ cdef int conv(const Plan* p, bint transposed, const real* source, const real* w,
     cdef bint empty = transposed and (weights == 0 or g.n * g.o * g.outs == 0)
     if results == 0:
         return STEP_DONE
+    if transposed and not empty and by_spread(p):
+        return told(spread_conv_input(g, source, w, b, tail, out))
     if p.few and not empty and (transposed or not by_winograd(p)):
         status = strips_conv(g, transposed, source, w, b, tail, out)
     if not final(status) and not empty and by_winograd(p) and not p.panelled:
@@ -401,8 +405,9 @@ def both(
     read_tail(&p.input.tail, other, act, slope, True)
     p.input.bias, p.input.headed = False, head
     x, w, y = item * n * c * p.input.g.cells, item * o * p.input.g.cg * p.input.g.taps, item * n * o * p.input.g.outs
-    if (min(x, w, y) == 0 or p.input.few or p.weight.few or not by_winograd(&p.input) or not by_winograd(&p.weight)
-            or p.input.side != p.weight.side or head and not winograd_reads(&p.input.g) or not winograd_both(&p.input.g, p.input.side, item)):
+    if (min(x, w, y) == 0 or p.input.few or by_spread(&p.input) or p.weight.few or not by_winograd(&p.input)
+            or not by_winograd(&p.weight) or p.input.side != p.weight.side or head and not winograd_reads(&p.input.g)
+            or not winograd_both(&p.input.g, p.input.side, item)):
         return None
     return make_step("conv_both", both_f64 if wide else both_f32, &p, sizeof(p),
                      (y, w, x, *[x] * tail_arrays(&p.input.tail), *[item * c] * (HEADS if head else 0), x, w), 2, None, True)
@@ -429,7 +434,7 @@ def pack(
     read_plan(&p, name, wide, True, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, algorithm)
     p.bias = name == "conv_input"
     p.panelled = in_panels(&p, p.bias)
-    if o * p.g.cg * p.g.taps == 0 or not (p.panelled or by_winograd(&p)) or (p.few and p.bias):
+    if o * p.g.cg * p.g.taps == 0 or not (p.panelled or by_winograd(&p)) or (p.bias and (p.few or by_spread(&p))):
         return None
     values = weight_panels(&p.g, p.bias) if p.panelled else winograd_packed(&p.g, p.bias, p.side)
     return make_step("pack", pack_f64 if wide else pack_f32, &p, sizeof(p), (item * o * p.g.cg * p.g.taps, item * values))

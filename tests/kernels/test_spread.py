@@ -1,0 +1,53 @@
+"""conv_input of few channels from many outputs, by products that are spread; against products of real cells only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lean_nn_c import conv as kernels
+from lean_nn_c import threads
+
+DTYPES = (np.float32, np.float64)
+# n, c, o, groups, spatial, kernel, out, stride, pad, dilation: as the kernels take them
+CALLS = [
+    (1, 1, 512, 1, (26, 21), (3, 3), (13, 11), (2, 2), (1, 1), (1, 1)),
+    (3, 2, 384, 1, (10, 9, 11), (3, 3, 3), (10, 9, 11), (1, 1, 1), (1, 1, 1), (1, 1, 1)),  # one sample after the other
+    (40, 2, 384, 1, (17, 18), (4, 4), (10, 10), (2, 2), (4, 4), (2, 2)),  # some samples at once, the last ones fewer
+    (1, 3, 512, 1, (16000,), (5,), (16000,), (1,), (2,), (1,)),  # channel by channel
+    (2, 8, 512, 1, (60, 61), (2, 3), (30, 30), (2, 2), (0, 0), (1, 1)),  # cells that no tap reads
+]
+
+
+def conv_input(call, dtype, algorithm, count, act=""):
+    n, c, o, _, spatial, size, out = call[:7]
+    rng = np.random.default_rng(0)
+    y, w, b = (rng.integers(-3, 4, k).astype(dtype) for k in (n * o * np.prod(out), o * c * np.prod(size), c))
+    x = np.full(n * c * np.prod(spatial), np.nan, dtype)
+    step = kernels.step("conv_input", dtype == np.float64, True, *call, algorithm, act=act)
+    before = threads.get_num_threads()
+    threads.set_num_threads(count)
+    try:
+        step(y, w, b, x)
+        taken, strays = step.measure(y, w, b, x.copy())
+    finally:
+        threads.set_num_threads(before)
+    assert taken <= step.scratch(count) <= 2**20 * (count + 1) or algorithm != "auto"
+    assert strays == 0
+    return x
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_sums_of_small_integers_are_exact(call, dtype):
+    want = conv_input(call, dtype, "direct", 1)
+    for count in (1, 2, 3):
+        np.testing.assert_array_equal(conv_input(call, dtype, "auto", count), want)
+    np.testing.assert_array_equal(conv_input(call, dtype, "auto", 2, "relu"), np.maximum(want, 0))
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_auto_spreads_few_channels(call):
+    """It takes the memory of neither planes, points nor strips."""
+    auto, *rest = (kernels.step("conv_input", False, True, *call, by) for by in ("auto", "taps", "points", "strips"))
+    assert auto.scratch(1) not in {step.scratch(1) for step in rest}
