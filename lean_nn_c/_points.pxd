@@ -14,8 +14,8 @@ to the result along its lines, whatever class they are of.
 What takes the time are tiles (gemm.pyx) and packing (taps.pyx) of the level that was chosen at import; the rest is compiled once.
 
 Blocks are added in order and depend on the geometry alone, as do the terms of a class: so do the bits. Error: gamma_n, as by
-taps. Memory per thread: less than 1 MB, with vectors of any width: the sums and the weight, at most ROOM bytes each, or one
-strip of a line of LINE cells and of a block, and 16 bytes per cell and term for lists.
+taps. Memory per thread: less than 1 MB, with vectors of any width: the sums and a strip of the weight, at most ROOM bytes each, or the
+sums of one strip of a line of LINE cells, and 16 bytes per cell and term for lists.
 """
 
 from cython.parallel cimport prange
@@ -84,10 +84,10 @@ cdef inline void open_points(Points* p, const Geometry* g, bint transposed, int 
         p.channels, p.rows, p.inner, p.cells, p.lines = g.og, g.cg, g.outs, g.cells, g.inp[0]
     p.line = p.cells // p.lines
     p.blocks = max((p.channels * g.taps + TERMS * classes - 1) // (TERMS * classes), <int64_t>1)
-    p.together = (p.channels + p.blocks - 1) // p.blocks
-    p.blocks = (p.channels + p.together - 1) // p.together
     p.lanes, p.vectors = l.bytes // itemsize, l.vectors
     p.width = p.vectors * p.lanes
+    p.together = clip(ROOM // (g.taps * p.width * itemsize), 1, (p.channels + p.blocks - 1) // p.blocks)
+    p.blocks = (p.channels + p.together - 1) // p.together
     p.strips = (p.rows + p.width - 1) // p.width
     most = ROOM // (p.together * g.taps * p.width * itemsize)       # strips whose weight fits
     most = min(most, ROOM // (p.line * p.width * itemsize))         # and the sums of a line
