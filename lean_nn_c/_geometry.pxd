@@ -38,6 +38,15 @@ cdef inline int64_t covers_cells(const Geometry* g, int i) noexcept nogil:
     return (g.out[i] - 1) * g.stride[i] + (g.ker[i] - 1) * g.dil[i] + 1
 
 
+cdef inline double cells_read(const Geometry* g) noexcept nogil:
+    """About so many cells of a channel a window reads: a stride may leave some out."""
+    cdef double cells = 1
+    cdef int i
+    for i in range(g.rank):
+        cells *= <double>g.inp[i] * min(g.ker[i], g.stride[i]) / g.stride[i]
+    return cells
+
+
 cdef inline int refuse(object what) except -1:
     raise ValueError(f"lean_nn_c: {what}; kernels take what `abstract` has checked")
 

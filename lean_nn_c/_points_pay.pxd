@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._bands cimport live
 from lean_nn_c._fold cimport FOLDING, fold_pays
-from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div
+from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, cells_read
 from lean_nn_c._patches cimport patches_pay
 from lean_nn_c._phases cimport residues
 from lean_nn_c._planes cimport period, reach
@@ -79,12 +79,12 @@ cdef inline bint points_suit(const Geometry* g, Kind kind, Real* r) noexcept nog
 
 
 cdef inline double planes_cost(const Geometry* g, Kind kind, const Real* r, int lanes, int itemsize) noexcept nogil:
-    cdef double rows = g.og, terms = g.cg, source = g.cells, results = g.outs, last = g.out[g.rank - 1], pairs, places
+    cdef double rows = g.og, terms = g.cg, source = cells_read(g), results = g.outs, last = g.out[g.rank - 1], pairs, places
     cdef int i
     if kind == CONV_WEIGHT:
         terms = ceil_div(g.cg * g.taps, lanes) * lanes
-        return (g.n * (results * (0.9 * rows * terms + 4.7 * terms + 26 * terms / last + 2.7 * rows) + 6.2 * g.cg * source)
-                + 3.2 * rows * terms) / lanes + 30000
+        return (g.n * (results * (rows * terms + 5.1 * terms + 28 * terms / last + 2.9 * rows) + 6.7 * g.cg * source)
+                + 3.5 * rows * terms) / lanes + 32000
     if kind == CONV_INPUT:
         rows, terms, source, results, last = g.cg, g.og, g.outs, g.cells, g.inp[g.rank - 1]
     if kind == CONV_INPUT and residues(g) > 1:
