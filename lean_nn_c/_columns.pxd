@@ -123,6 +123,20 @@ cdef inline void bring(const Strip* s, const int64_t* off, int64_t terms, const 
         piece(planes + s.piece[i].base, off, terms, s.piece[i].length, width, strip + s.piece[i].column)
 
 
+cdef inline void join(const Columns* c, Strip* s) noexcept nogil:
+    """Pieces that are neighbours in the output array become one: only where they go counts from now on."""
+    cdef int i, kept = 0
+    if c.step[c.rank - 1] != 1:
+        return
+    for i in range(1, s.pieces):
+        if s.piece[i].dest == s.piece[kept].dest + s.piece[kept].length:
+            s.piece[kept].length += s.piece[i].length
+        else:
+            kept += 1
+            s.piece[kept] = s.piece[i]
+    s.pieces = kept + 1
+
+
 cdef inline void spread(const Columns* c, const Strip* s, int64_t rows, const real* sums, int64_t lds,
                         real* out, int64_t ldo) noexcept nogil:
     """Sums of a strip to their places."""

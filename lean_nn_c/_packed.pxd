@@ -8,7 +8,7 @@ stride 2: 1.6 times).
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, bring, cells_of, cut, is_dense, spread
+from lean_nn_c._columns cimport MAX_TILE, Columns, Strip, bring, cells_of, cut, is_dense, join, spread
 from lean_nn_c._patches cimport NEAR, Rows, list_windows, rows_of_terms
 from lean_nn_c._simd cimport LNN_ROWS, columns_of, gather, lanes, whole_lines
 from lean_nn_c._taps cimport ABREAST, BLOCK, Block, Taps, block_at
@@ -72,7 +72,7 @@ cdef inline void packed(const Columns* c, const Taps* t, bint transposed, const 
     cdef int64_t block, index, sample, column, columns, count, i, lds = c.width * (stop - first if t.blocks > 1 else 1)
     cdef const real* source
     cdef real* to
-    cdef bint dense = is_dense(c)
+    cdef bint dense = is_dense(c), straight
     if bias != NULL:
         bias += m0
     memset(strip, 0, BLOCK * c.width * sizeof(real))        # columns there are not
@@ -93,16 +93,21 @@ cdef inline void packed(const Columns* c, const Taps* t, bint transposed, const 
                 pack_strip(c, t, &k, &r, source, column + i * c.width, columns, strip + i * k.terms * c.width, &ahead)
             columns += (count - 1) * c.width
             to = out + sample * out_sample + m0 * ldo + c.dest + column
+            straight = dense
+            if not dense and block == t.blocks - 1:
+                cut(c, column, columns, &s)
+                join(c, &s)
+                straight = t.blocks == 1 and s.pieces == 1 and c.step[c.rank - 1] == 1
+                to += s.piece[0].dest - c.dest - column
             if count > 1:
                 slim_product(rows, k.terms, <const real*>scratch, <const real*>strip, columns, bias, False, to, ldo, &ahead)
-            elif dense:
+            elif straight:
                 strip_product(rows, k.terms, <const real*>scratch, <const real*>strip, bias, block > 0, to, ldo, columns, &ahead)
             else:
                 to = sums + ((index - first) * c.width if t.blocks > 1 else 0)
                 strip_product(rows, k.terms, <const real*>scratch, <const real*>strip, bias, block > 0, to, lds,
                               (columns + lanes(a) - 1) // lanes(a) * lanes(a), &ahead)
                 if block == t.blocks - 1:
-                    cut(c, column, columns, &s)
                     spread(c, &s, rows, <const real*>to, lds, out + sample * out_sample + m0 * ldo, ldo)
             index += count
 
