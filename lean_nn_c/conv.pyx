@@ -20,6 +20,7 @@ from libc.string cimport memset
 
 from lean_nn_c._conv_choice cimport (
     AUTO, DIRECT, POINTS, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_spread, by_taps, by_winograd, choose, final, in_panels, told,
+    trust,
 )
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
 from lean_nn_c._head cimport HEADS, Head, read_head
@@ -27,6 +28,7 @@ from lean_nn_c._points cimport points_conv
 from lean_nn_c._points_weight cimport points_conv_weight
 from lean_nn_c._pointwise cimport weight_panels
 from lean_nn_c._spread cimport spread_conv_input
+from lean_nn_c._strips cimport CONV_INPUT, CONV_WEIGHT
 from lean_nn_c._tail cimport aim_tail, lnn_tail, tail_arrays
 from lean_nn_c._types cimport real
 from lean_nn_c._winners_plan cimport set_winners, winners_pay
@@ -382,7 +384,9 @@ def winners(
     cdef Plan p
     read_plan(&p, name, False, False, n, c, o, groups, spatial, kernel, out, stride, pad, dilation, "auto")
     p.windows = windows
-    transposed, gain = name == "conv_input", p.ahead * (p.gain if by_winograd(&p) else 1) if not p.few else 1.3
+    transposed, gain = name == "conv_input", p.ahead if not p.few else 1.3
+    if by_winograd(&p) and not p.few:       # winners_pay is fitted to what the estimate says
+        gain *= p.gain / trust(&p.g, CONV_INPUT if transposed else CONV_WEIGHT)
     if p.few and transposed and min(p.g.cg, p.g.og) <= 4 or not (set_winners(&p.at, &p.g, transposed, winners_lanes())
                                                             and winners_pay(&p.at, &p.g, windows, transposed, gain)):
         return None
