@@ -386,7 +386,7 @@ def winners(
     p.windows = windows
     transposed, gain = name == "conv_input", p.ahead if not p.few else 1.3
     if by_winograd(&p) and not p.few:       # winners_pay is fitted to what the estimate says
-        gain *= p.gain / trust(&p.g, CONV_INPUT if transposed else CONV_WEIGHT)
+        gain *= p.gain / trust(&p.g, CONV_INPUT if transposed else CONV_WEIGHT, p.side)
     if p.few and transposed and min(p.g.cg, p.g.og) <= 4 or not (set_winners(&p.at, &p.g, transposed, winners_lanes())
                                                             and winners_pay(&p.at, &p.g, windows, transposed, gain)):
         return None

@@ -55,7 +55,7 @@ LAYERS = {
 }
 # and with many, where the image's gradient gains as well
 WIDE = {
-    "LeNet's second": ((3, 32, 14, 14), (64, 32, 5, 5), {"padding": 2}, (2,)),
+    "seven by seven": ((3, 32, 14, 14), (64, 32, 7, 7), {"padding": 3}, (2,)),
     "1-D, a kernel row of several parts": ((2, 6, 300), (40, 6, 120), {"padding": 60}, (4,)),
     "3-D": ((8, 8, 8, 8, 8), (64, 8, 3, 3, 3), {"padding": 1}, (2,)),
     "strided, windows that overlap": ((8, 13, 29, 31), (96, 13, 5, 7), {"stride": 2, "padding": 3}, (3, 2, 1)),
