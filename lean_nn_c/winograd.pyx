@@ -369,7 +369,7 @@ cdef int winograd_tile(const Geometry* g, bint transposed, bint of_weight, int i
     cdef int64_t width = 1 if of_weight else LNN_BYTES // itemsize, back = 6 if of_weight else 0
     if not planned(&six, g, transposed, 6, width):
         return 0
-    if planned(&other, g, transposed, 9, width) and other.cost < 1.05 * six.cost:
+    if planned(&other, g, transposed, 9, width) and other.cost < six.cost:
         return 9
     return 4 if planned(&other, g, transposed, 4, width) and other.work + back * 16 <= six.work + back * 36 else 6
 

@@ -146,6 +146,20 @@ LNN_CALLED void LNN_NAME(lnn_end_pairs)(const lnn_tail *tail, T *const *p, const
     UNROLL for (int j = 0; j < 4; j++) *(VU *)(&four[0][0] + j * N) = x[j];
 }
 
+/* Line i of a tile's outputs, stored if that is `all`. Returns `none`, unless some sum is infinite or NaN. */
+LNN_INLINE V LNN_NAME(lnn_output_line)(const int side, const V *half, T bias, int all, T *const *p, const int64_t *pitch, ptrdiff_t i, V out[4],
+                                       V none)
+{
+    V y[4];
+    LNN_NAME(lnn_output_1d)(side, half, y);
+    UNROLL for (int j = 0; j < OUTPUTS(side); j++) {
+        out[j] = y[j] + bias;
+        none += out[j] * 0;
+    }
+    if (all) LNN_NAME(lnn_put_lines)(NULL, 0, p, pitch, i, out);
+    return none;
+}
+
 /* y = A^T t A + bias with t[xi] at in + xi*step, and then the tail (tail.h); m rows of m cells to every tile's place, rows `pitch`
  * apart. LANES values at `zero` stay zero unless some sum is infinite or NaN. */
 LNN_INLINE void LNN_NAME(lnn_output_2d)(const int side, const T *in, ptrdiff_t step, T bias, T *const *p,
@@ -161,14 +175,10 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int side, const T *in, ptrdiff_t s
         LNN_NAME(lnn_output_1d)(side, t, y);
         UNROLL for (int i = 0; i < m; i++) half[i][j] = y[i];
     }
-    UNROLL for (int i = 0; i < m; i++) {
-        LNN_NAME(lnn_output_1d)(side, half[i], y);
-        UNROLL for (int j = 0; j < m; j++) {
-            out[i][j] = y[j] + bias;
-            none += out[i][j] * 0;
-        }
-        if (lines && !tail) LNN_NAME(lnn_put_lines)(NULL, 0, p, pitch, i, out[i]);
-    }
+    if (side == 9)
+        ROLLED for (int i = 0; i < m; i++) none = LNN_NAME(lnn_output_line)(side, half[i], bias, lines && !tail, p, pitch, i, out[i], none);
+    else
+        UNROLL for (int i = 0; i < m; i++) none = LNN_NAME(lnn_output_line)(side, half[i], bias, lines && !tail, p, pitch, i, out[i], none);
 #pragma GCC unroll 1                    /* four copies of it would be a two-hundredth of the wheel */
     for (int i = 0; i < (m == 4 && (tail || !lines) ? m : 0); i++) {
         if (lines) {

@@ -7,6 +7,7 @@
 #define QUAD LNN_NAME(lnn_quad)
 #define OCTET LNN_NAME(lnn_octet)
 #define UNROLL _Pragma("GCC unroll 9")
+#define ROLLED _Pragma("GCC unroll 1") /* where that is no slower: the wheel has little room */
 
 typedef T QUAD __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
 #if LNN_LANES == 16
@@ -157,14 +158,15 @@ LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V in[4])
 /* out[xi*step + lane] = (B^T d B)[xi] for the LANES tiles at p + at, rows `pitch` apart; reads 4 or 8 cells of a row. */
 LNN_INLINE void LNN_NAME(lnn_image_2d)(const int side, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
 {
+    const int lines = CELLS(side); /* named, or the loop below stays one */
     V half[8][9], cells[8], column[8], v[9];
-    for (int i = 0; i < CELLS(side); i++) {
+    for (int i = 0; i < lines; i++) {
         LNN_NAME(lnn_gather_lanes)(p, at + i * pitch, cells);
         if (side > 4) LNN_NAME(lnn_gather_lanes)(p, at + i * pitch + 4, cells + 4);
         LNN_NAME(lnn_image_1d)(side, cells, half[i]);
     }
     for (int j = 0; j < side; j++) {
-        UNROLL for (int i = 0; i < CELLS(side); i++) column[i] = half[i][j];
+        UNROLL for (int i = 0; i < lines; i++) column[i] = half[i][j];
         LNN_NAME(lnn_image_1d)(side, column, v);
         UNROLL for (int i = 0; i < side; i++, out += step) *(VU *)out = v[i];
     }
@@ -188,20 +190,31 @@ LNN_INLINE void LNN_NAME(lnn_half_turn)(const int count, V *cells)
     }
 }
 
-/* out[xi*step + lane] = (G g G^T)[xi] for LANES filters, `next` apart; `flip`: turned by half a turn. */
+/* Column j of their points, from the transforms of their lines. Returns the place of the next. */
+LNN_INLINE T *LNN_NAME(lnn_weight_column)(const int side, V half[5][9], int j, T *out, ptrdiff_t step)
+{
+    V column[5] = {half[0][j], half[1][j], half[2][j]}, u[9];
+    if (TAPS(side) == 5) column[3] = half[3][j], column[4] = half[4][j];
+    LNN_NAME(lnn_weight_1d)(side, column, u);
+    UNROLL for (int i = 0; i < side; i++, out += step) *(VU *)out = u[i];
+    return out;
+}
+
+/* out[xi*step + lane] = (G g G^T)[xi] for LANES filters, `next` apart; `flip`: turned by half a turn. Nine cells stay in registers. */
 LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int side, int flip, const T *w, ptrdiff_t next, T *out, ptrdiff_t step)
 {
     const int taps = TAPS(side);
     const T *p[N];
-    V half[5][9], cells[25], column[5], u[9];
+    V half[5][9], cells[25];
     UNROLL for (int l = 0; l < N; l++) p[l] = w + l * next;
     LNN_NAME(lnn_filter_cells)(taps * taps, p, cells);
     if (flip) LNN_NAME(lnn_half_turn)(taps * taps, cells);
-    UNROLL for (int i = 0; i < taps; i++) LNN_NAME(lnn_weight_1d)(side, cells + taps * i, half[i]);
-    UNROLL for (int j = 0; j < side; j++) {
-        UNROLL for (int i = 0; i < taps; i++) column[i] = half[i][j];
-        LNN_NAME(lnn_weight_1d)(side, column, u);
-        UNROLL for (int i = 0; i < side; i++, out += step) *(VU *)out = u[i];
+    if (side == 9) {
+        ROLLED for (int i = 0; i < taps; i++) LNN_NAME(lnn_weight_1d)(side, cells + taps * i, half[i]);
+        ROLLED for (int j = 0; j < side; j++) out = LNN_NAME(lnn_weight_column)(side, half, j, out, step);
+    } else {
+        UNROLL for (int i = 0; i < taps; i++) LNN_NAME(lnn_weight_1d)(side, cells + taps * i, half[i]);
+        UNROLL for (int j = 0; j < side; j++) out = LNN_NAME(lnn_weight_column)(side, half, j, out, step);
     }
 }
 
@@ -249,7 +262,7 @@ LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int side, int flip, const T *in, p
         LNN_NAME(lnn_filter_1d)(side, u, column);
         UNROLL for (int i = 0; i < taps; i++) half[i][j] = column[i];
     }
-    UNROLL for (int i = 0; i < taps; i++) LNN_NAME(lnn_filter_1d)(side, half[i], w + taps * i);
+    ROLLED for (int i = 0; i < taps; i++) LNN_NAME(lnn_filter_1d)(side, half[i], w + taps * i);
     if (flip) LNN_NAME(lnn_half_turn)(taps * taps, w);
     for (int i = 0; i < last; i += 4) {
         if (add) {
@@ -353,6 +366,7 @@ LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T
 #undef QUAD
 #undef OCTET
 #undef UNROLL
+#undef ROLLED
 #undef OUTPUTS
 #undef TAPS
 #undef CELLS
