@@ -150,9 +150,10 @@ LNN_CALLED void LNN_NAME(lnn_end_pairs)(const lnn_tail *tail, T *const *p, const
 LNN_INLINE V LNN_NAME(lnn_output_line)(const int side, const V *half, T bias, int all, T *const *p, const int64_t *pitch, ptrdiff_t i, V out[4],
                                        V none)
 {
+    const int m = OUTPUTS(side);
     V y[4];
     LNN_NAME(lnn_output_1d)(side, half, y);
-    UNROLL for (int j = 0; j < OUTPUTS(side); j++) {
+    UNROLL for (int j = 0; j < m; j++) {
         out[j] = y[j] + bias;
         none += out[j] * 0;
     }
@@ -166,19 +167,19 @@ LNN_INLINE void LNN_NAME(lnn_output_2d)(const int side, const T *in, ptrdiff_t s
                                         const int64_t *pitch, const lnn_tail *tail, T *zero)
 {
     const int m = OUTPUTS(side);
-    V half[4][9], t[9], y[4], out[4][4];
+    V half[4 * 9], t[9], y[4], out[4][4];
     T *place[N];
     V none = *(const VU *)zero;
     const int partners = tail && (tail->adds || tail->act == LNN_GATE), lines = m == 4 && LNN_NAME(lnn_side_by_side)(p);
     for (int j = 0; j < side; j++) {
         UNROLL for (int i = 0; i < side; i++, in += step) t[i] = *(const VU *)in;
         LNN_NAME(lnn_output_1d)(side, t, y);
-        UNROLL for (int i = 0; i < m; i++) half[i][j] = y[i];
+        UNROLL for (int i = 0; i < m; i++) half[i * side + j] = y[i];
     }
     if (side == 9)
-        ROLLED for (int i = 0; i < m; i++) none = LNN_NAME(lnn_output_line)(side, half[i], bias, lines && !tail, p, pitch, i, out[i], none);
+        ROLLED for (int i = 0; i < m; i++) none = LNN_NAME(lnn_output_line)(side, half + i * side, bias, lines && !tail, p, pitch, i, out[i], none);
     else
-        UNROLL for (int i = 0; i < m; i++) none = LNN_NAME(lnn_output_line)(side, half[i], bias, lines && !tail, p, pitch, i, out[i], none);
+        UNROLL for (int i = 0; i < m; i++) none = LNN_NAME(lnn_output_line)(side, half + i * side, bias, lines && !tail, p, pitch, i, out[i], none);
 #pragma GCC unroll 1                    /* four copies of it would be a two-hundredth of the wheel */
     for (int i = 0; i < (m == 4 && (tail || !lines) ? m : 0); i++) {
         if (lines) {

@@ -159,14 +159,14 @@ LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V in[4])
 LNN_INLINE void LNN_NAME(lnn_image_2d)(const int side, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
 {
     const int lines = CELLS(side); /* named, or the loop below stays one */
-    V half[8][9], cells[8], column[8], v[9];
+    V half[8 * 9], cells[8], column[8], v[9];
     for (int i = 0; i < lines; i++) {
         LNN_NAME(lnn_gather_lanes)(p, at + i * pitch, cells);
         if (side > 4) LNN_NAME(lnn_gather_lanes)(p, at + i * pitch + 4, cells + 4);
-        LNN_NAME(lnn_image_1d)(side, cells, half[i]);
+        LNN_NAME(lnn_image_1d)(side, cells, half + i * side);
     }
     for (int j = 0; j < side; j++) {
-        UNROLL for (int i = 0; i < lines; i++) column[i] = half[i][j];
+        UNROLL for (int i = 0; i < lines; i++) column[i] = half[i * side + j];
         LNN_NAME(lnn_image_1d)(side, column, v);
         UNROLL for (int i = 0; i < side; i++, out += step) *(VU *)out = v[i];
     }
@@ -225,7 +225,7 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int side, int flip, const T *w, pt
 LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, const T *const *p, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
 {
     const int m = OUTPUTS(side);
-    V half[4][9], cells[4], column[4], q[9];
+    V half[4 * 9], cells[4], column[4], q[9];
     if (m == 2) {       /* both rows of a tile as one group of four */
         T four[N][4];
         const T *place[N];
@@ -236,16 +236,16 @@ LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, const T *const *p, pt
         }
         LNN_NAME(lnn_gather_lanes)(place, 0, cells);
         if (number) LNN_NAME(lnn_head)(cells, number);
-        LNN_NAME(lnn_cotangent_1d)(side, cells, half[0]);
-        LNN_NAME(lnn_cotangent_1d)(side, cells + 2, half[1]);
+        LNN_NAME(lnn_cotangent_1d)(side, cells, half);
+        LNN_NAME(lnn_cotangent_1d)(side, cells + 2, half + side);
     } else
         for (int i = 0; i < m; i++) {
             LNN_NAME(lnn_gather_lanes)(p, i * pitch, cells);
             if (number) LNN_NAME(lnn_head)(cells, number);
-            LNN_NAME(lnn_cotangent_1d)(side, cells, half[i]);
+            LNN_NAME(lnn_cotangent_1d)(side, cells, half + i * side);
         }
     for (int j = 0; j < side; j++) {
-        UNROLL for (int i = 0; i < m; i++) column[i] = half[i][j];
+        UNROLL for (int i = 0; i < m; i++) column[i] = half[i * side + j];
         LNN_NAME(lnn_cotangent_1d)(side, column, q);
         UNROLL for (int i = 0; i < side; i++, out += step) *(VU *)out = q[i];
     }
@@ -255,14 +255,14 @@ LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, const T *const *p, pt
 LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int side, int flip, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
 {
     const int taps = TAPS(side), last = taps * taps - 1;
-    V half[5][9], u[9], column[5], w[25], old[4];
+    V half[5 * 9], u[9], column[5], w[25], old[4];
     V none = *(const VU *)zero;
     for (int j = 0; j < side; j++) {
         UNROLL for (int i = 0; i < side; i++, in += step) u[i] = *(const VU *)in;
         LNN_NAME(lnn_filter_1d)(side, u, column);
-        UNROLL for (int i = 0; i < taps; i++) half[i][j] = column[i];
+        UNROLL for (int i = 0; i < taps; i++) half[i * side + j] = column[i];
     }
-    ROLLED for (int i = 0; i < taps; i++) LNN_NAME(lnn_filter_1d)(side, half[i], w + taps * i);
+    ROLLED for (int i = 0; i < taps; i++) LNN_NAME(lnn_filter_1d)(side, half + i * side, w + taps * i);
     if (flip) LNN_NAME(lnn_half_turn)(taps * taps, w);
     for (int i = 0; i < last; i += 4) {
         if (add) {
