@@ -161,8 +161,34 @@ def _chained(prim: Primitive, avals: list[Aval], moves: list[bool], out: Aval, p
         engine.set_recording(recording)
     if dot is None or len(recorder.inputs) > INPUTS or len(recorder.ops) > OPS:
         return None
+    apart = _apart(recorder, dot.data.place)
+    if apart is not None:
+        return apart
     step = dual_chain(prim.name, recorder.inputs, out, recorder.ops, dot.data.place)
     return step and _beside(step, recorder.constants)
+
+
+def _apart(recorder: _Recorder, tangent: int) -> Any:
+    """Two plain passes, where value and tangent are one operation each and read no array in common, as of 1 − x; else None."""
+    pair = recorder.ops[:-tangent] if tangent < -1 else []
+    long = [{k for k in op.operands if k < 0 or recorder.inputs[k].shape} for op in pair]
+    if len(pair) != 2 or recorder.constants or long[0] & long[1] or min(long[1], default=-1) < 0:
+        return None
+    value, dot = (_step_of(recorder, op) for op in pair)
+    first, second = (op.operands for op in pair)
+
+    def kernel(*arrays: Any) -> None:
+        value(*(arrays[k] for k in first), arrays[-2])
+        dot(*(arrays[k] for k in second), arrays[-1])
+
+    return value and dot and kernel
+
+
+def _step_of(recorder: _Recorder, op: Written) -> Any:
+    """An operation on inputs alone."""
+    prim = registry[op.name]
+    numbers = dict(zip(prim.pointwise or (), op.numbers, strict=True))
+    return prim.step and prim.step(*(recorder.inputs[k] for k in op.operands), out=(recorder.out,), **numbers)
 
 
 def _beside(step: Any, constants: list[np.ndarray[Any, Any]]) -> Any:
