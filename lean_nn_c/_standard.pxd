@@ -2,6 +2,7 @@
 
 from cython.parallel cimport prange
 
+from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._types cimport real
 from lean_nn_c.step cimport STEP_DONE, STEP_NO_MEMORY, give_scratch, take_scratch
 from lean_nn_c.threads cimport threads_for
@@ -64,14 +65,29 @@ cdef inline void fill_empty(void* to, Py_ssize_t n, double value, real unused) n
             (<real*>to)[i] = <real>value
 
 
+cdef inline void run_part(lnn_standard_run f, const lnn_standard* job, Py_ssize_t o, char* scratch, Py_ssize_t size, Py_ssize_t item,
+                          int threads) noexcept nogil:
+    """Job `o` of those one after another, in `size` bytes of scratch."""
+    cdef lnn_standard own = job[0]
+    cdef Py_ssize_t cells = job.A * job.G * job.B
+    cdef int phase = 0
+    own.scratch = scratch
+    own.x, own.v = further(<char*>job.x, o * cells * item), further(<char*>job.v, o * cells * item)
+    own.second, own.second_dot = further(<char*>job.second, o * job.G * item), further(<char*>job.second_dot, o * job.G * item)
+    if job.alone:       # the means are nobody's result
+        own.first = scratch + size - job.G * item
+    while lnn_standard_tasks(&own, phase):
+        run_tasks(f, &own, phase, lnn_standard_tasks(&own, phase), threads)
+        phase += 1
+
+
 cdef inline int run_standard(const void* plan, char** at, real unused) noexcept nogil:
     cdef const StandardPlan* p = <const StandardPlan*>plan
     cdef lnn_standard job = p.job
     cdef lnn_standard_run f
-    cdef size_t scratch
-    cdef Py_ssize_t numbers
-    cdef Py_ssize_t o, item = sizeof(real)
-    cdef int role, phase, threads = threads_for(job.A * job.G * job.B * 4)
+    cdef Py_ssize_t numbers, size, o, item = sizeof(real)
+    cdef char* scratch = NULL
+    cdef int role, crews = threads_for(p.outer * job.A * job.G * job.B * 4)     # threads that take jobs, or share each
     for role in range(LNN_ROLES):
         lnn_standard_set(&job, role, pick(at, p.number[role]))
     if job.A * job.G * job.B == 0:
@@ -81,29 +97,25 @@ cdef inline int run_standard(const void* plan, char** at, real unused) noexcept 
         fill_empty(job.first_dot, numbers, p.empty, unused)
         fill_empty(job.second_dot, numbers, p.empty, unused)
         return STEP_DONE
-    scratch = lnn_standard_plan(&job, sizeof(real)) + (job.G * item if job.alone else 0)
-    if scratch:
-        job.scratch = take_scratch(scratch)
-        if job.scratch == NULL:
+    if p.outer < 2 * crews:
+        crews = 1
+    size = (<Py_ssize_t>lnn_standard_plan(&job, sizeof(real)) + (job.G * item if job.alone else 0) + 63) // 64 * 64
+    if size:
+        scratch = <char*>take_scratch(crews * size)
+        if scratch == NULL:
             return STEP_NO_MEMORY
     if real is float:
         f = lnn_standard_task_f32
     else:
         f = lnn_standard_task_f64
-    if job.alone:       # the means are nobody's result
-        job.first = <char*>job.scratch + scratch - job.G * item
-    for o in range(p.outer):
-        phase = 0
-        while lnn_standard_tasks(&job, phase):
-            run_tasks(f, &job, phase, lnn_standard_tasks(&job, phase), threads)
-            phase += 1
-        if p.outer > 1:
-            job.x = further(<char*>job.x, job.A * job.G * job.B * item)
-            job.v = further(<char*>job.v, job.A * job.G * job.B * item)
-            job.second = further(<char*>job.second, job.G * item)
-            job.second_dot = further(<char*>job.second_dot, job.G * item)
-    if scratch:
-        give_scratch(job.scratch)
+    if crews == 1:
+        for o in range(p.outer):
+            run_part(f, &job, o, scratch, size, item, threads_for(job.A * job.G * job.B * 4))
+    else:
+        for o in prange(p.outer, num_threads=crews, schedule="static"):
+            run_part(f, &job, o, scratch + omp_get_thread_num() * size, size, item, 1)
+    if size:
+        give_scratch(scratch)
     return STEP_DONE
 
 
