@@ -417,3 +417,20 @@ def test_lines_of_every_length(dtype: str, n: int) -> None:
     z = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + np.longdouble(1e-5))
     got = F.layer_norm(ln.tensor(y), n, ln.tensor(w), ln.tensor(b)).numpy()
     np.testing.assert_allclose(got, (z * w + b).astype(dtype), rtol=0, atol=64 * u * (1 + np.abs(z * w).max() + np.abs(b).max()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("outer", "rows", "columns"), [(9, 64, 700), (40, 30, 1024), (3, 2000, 64)])
+def test_variances_of_columns_have_one_value_for_any_number_of_threads(outer, rows, columns, dtype):
+    """Threads take samples, or share each: the bits of one sample alone, and of its tangent."""
+    x, t = values((outer, rows, columns), dtype), values((outer, rows, columns), dtype, 1)
+
+    def run(x, t):
+        y, dot = (np.full((len(x), columns), np.nan, dtype) for _ in range(2))
+        reduce.variance_step("var", dtype == np.float64, "xtyd", len(x), rows, columns, 1, rows - 1)(x, t, y, dot)
+        return y, dot
+
+    alone = [run(x[i : i + 1], t[i : i + 1]) for i in range(outer)]
+    np.testing.assert_allclose(np.concatenate([y for y, _ in alone]), x.astype(np.float64).var(1, ddof=1), rtol=1e-5)
+    for together, parts in zip(on_threads(lambda: run(x, t)), zip(*alone, strict=True), strict=True):
+        assert together.tobytes() == np.concatenate(parts).tobytes()
