@@ -29,7 +29,7 @@ cdef struct Plan:
     Algorithm by
     bint bias           # there is one (for `pack`: it is conv_input's weight)
     lnn_tail tail
-    int side            # of Winograd's tiles, in points; 0: it does not apply
+    int side            # products of an axis of Winograd's tiles; 0: it does not apply
     bint few            # whether strips are taken: decided once, as is
     bint points         # whether points are taken rather than planes,
     double ahead        # how many times as fast these are, by estimate, or 1,

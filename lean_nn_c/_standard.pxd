@@ -87,7 +87,7 @@ cdef inline int run_standard(const void* plan, char** at, real unused) noexcept 
     cdef lnn_standard_run f
     cdef Py_ssize_t numbers, size, o, item = sizeof(real)
     cdef char* scratch = NULL
-    cdef int role, crews = threads_for(p.outer * job.A * job.G * job.B * 4)     # threads that take jobs, or share each
+    cdef int role, crews = threads_for(p.outer * job.A * job.G * job.B * 4)     # threads that take whole jobs; 1: they share each
     for role in range(LNN_ROLES):
         lnn_standard_set(&job, role, pick(at, p.number[role]))
     if job.A * job.G * job.B == 0:

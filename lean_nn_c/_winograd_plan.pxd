@@ -77,7 +77,7 @@ cdef struct Plan:
     int side                    # products of an axis: 4, 6 or 9, by which the transforms are chosen
     int m, len                  # outputs of a tile and taps of a filter per axis: 2 and 3, 4 and 3, 4 and 5
     int points                  # side^2
-    bint flip                   # a plain 3 x 3 filter is read turned by half a turn
+    bint flip                   # a plain filter is read turned by half a turn
     bint plain                  # filters are as they lie in memory
     bint line                   # one axis alone
     Axis z, y, x

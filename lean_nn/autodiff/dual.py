@@ -105,7 +105,7 @@ def dual_of(
     """A kernel for the value of `prim` and its tangents where the arguments that move have some; None if there is none."""
     if prim.dual is not None:
         kernel = prim.dual(*avals, moves=tuple(moves), out=outs, **params)
-    elif in_chains(prim) and all(prim.differentiable_out) and not _shares_nothing(prim, avals, moves):
+    elif in_chains(prim) and all(prim.differentiable_out):
         kernel = _chained(prim, avals, moves, outs[0], params, twins)
     else:
         kernel = _twice(prim, avals, moves, outs, params)
@@ -113,12 +113,6 @@ def dual_of(
         return None
     dots = tuple(aval if moving else None for aval, moving in zip(outs, prim.differentiable_out, strict=True))
     return Dual(outs, dots, kernel)
-
-
-def _shares_nothing(prim: Primitive, avals: list[Aval], moves: list[bool]) -> bool:
-    """Whether value and tangent read no array in common, as of −x and x times a number: then two plain passes are as good."""
-    at_rest = [aval for aval, moving in zip(avals, moves, strict=True) if not moving]
-    return sum(moves) == 1 and moves.index(True) in prim.linear and not any(aval.shape for aval in at_rest)
 
 
 def _twice(prim: Primitive, avals: list[Aval], moves: list[bool], outs: tuple[Aval, ...], params: dict[str, Any]) -> Any:
@@ -169,7 +163,8 @@ def _chained(prim: Primitive, avals: list[Aval], moves: list[bool], out: Aval, p
 
 
 def _apart(recorder: _Recorder, tangent: int) -> Any:
-    """Two plain passes, where value and tangent are one operation each and read no array in common, as of 1 − x; else None."""
+    """Two plain passes, where value and tangent are one operation each and read no array in common, as of −x and 1 − x: one loop
+    has nothing to gain. Else None."""
     pair = recorder.ops[:-tangent] if tangent < -1 else []
     long = [{k for k in op.operands if k < 0 or recorder.inputs[k].shape} for op in pair]
     if len(pair) != 2 or recorder.constants or long[0] & long[1] or min(long[1], default=-1) < 0:
@@ -177,11 +172,15 @@ def _apart(recorder: _Recorder, tangent: int) -> Any:
     value, dot = (_step_of(recorder, op) for op in pair)
     first, second = (op.operands for op in pair)
 
-    def kernel(*arrays: Any) -> None:
-        value(*(arrays[k] for k in first), arrays[-2])
-        dot(*(arrays[k] for k in second), arrays[-1])
+    def alone(x: Any, t: Any, y: Any, moved: Any) -> None:
+        value(x, y)
+        dot(t, moved)
 
-    return value and dot and kernel
+    def kernel(*arrays: Any) -> None:
+        value(*[arrays[k] for k in first], arrays[-2])
+        dot(*[arrays[k] for k in second], arrays[-1])
+
+    return value and dot and (alone if (first, second) == ((0,), (1,)) else kernel)
 
 
 def _step_of(recorder: _Recorder, op: Written) -> Any:
