@@ -29,7 +29,7 @@ cdef struct Plan:
     Algorithm by
     bint bias           # there is one (for `pack`: it is conv_input's weight)
     lnn_tail tail
-    int side            # products of an axis of Winograd's tiles; 0: it does not apply
+    int tile            # products of Winograd's tiles; 0: it does not apply
     bint few            # whether strips are taken: decided once, as is
     bint points         # whether points are taken rather than planes,
     double ahead        # how many times as fast these are, by estimate, or 1,
@@ -53,16 +53,16 @@ cdef inline bint by_strips(const Plan* p, Kind kind, int itemsize) noexcept nogi
                                                 strips_lead(&p.g, itemsize) / 1.3 if kind == CONV else 0))
 
 
-cdef inline double trust(const Geometry* g, Kind kind, int side) noexcept nogil:
+cdef inline double trust(const Geometry* g, Kind kind, int tile) noexcept nogil:
     """How far what is said of Winograd's algorithm holds, beside planes and points of today: fitted to 2,000 timings of layers that
     are not plain and, with nine products per axis, to 1,300 of 4 to 10 taps (choices 5, 7 and 4 per cent behind the best)."""
     cdef int i, last = g.rank - 1
     cdef double share = 1.4
     cdef int64_t longest = 1
-    if common(g):
+    if common(g) or tile < 16:
         return 1
     if kind != CONV_INPUT:
-        return 0.83 if side < 9 else 1.1 if kind == CONV else 1
+        return 0.83 if tile < 81 else 1.1 if kind == CONV else 1
     for i in range(g.rank):
         longest = max(longest, g.ker[i])
     if g.rank != 2:
@@ -85,22 +85,22 @@ cdef inline void choose(Plan* p, str name, int itemsize):
     p.few = by_strips(p, kind, itemsize)
     p.spread = spread_lead(g, p.few, itemsize) if transposed else 0
     p.ahead = max(p.ahead, 1.0)
-    p.side = winograd_tile(g, transposed, kind == CONV_WEIGHT, itemsize)
+    p.tile = winograd_tile(g, transposed, kind == CONV_WEIGHT, itemsize)
     if kind == CONV_WEIGHT:
-        p.gain = winograd_weight_gain(g, p.side, itemsize)
+        p.gain = winograd_weight_gain(g, p.tile, itemsize)
     else:
-        p.gain = winograd_gain(g, transposed, p.side, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
+        p.gain = winograd_gain(g, transposed, p.tile, itemsize, strips_lead(g, itemsize) if p.few and not transposed else 0, p.packed)
         left = taps_left(g, transposed) if p.ahead == 1 else 1
     if not p.few:
         left /= p.ahead
-    p.gain *= left * trust(g, kind, p.side)
+    p.gain *= left * trust(g, kind, p.tile)
     # Of plain 3 x 3 layers the estimate says too little (640 of them: 3 to 5 per cent behind the best).
     if p.gain < (0.9 if common(g) and kind != CONV_WEIGHT else 1):
         p.gain = 0
 
 
 cdef inline bint by_winograd(const Plan* p) noexcept nogil:
-    return p.side != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.gain > 0 and is_fast()))
+    return p.tile != 0 and (p.by == WINOGRAD or (p.by == AUTO and p.gain > 0 and is_fast()))
 
 
 cdef inline bint by_spread(const Plan* p) noexcept nogil:

@@ -18,28 +18,28 @@ cdef extern from "winograd.h" nogil:
                            const float* number) noexcept
     void lnn_wino_read_f64(double* to, Py_ssize_t pitch, const double* source, Py_ssize_t line, Py_ssize_t rows, Py_ssize_t n,
                            const double* number) noexcept
-    void lnn_wino_image_f32(int side, const float** p, Py_ssize_t at, Py_ssize_t pitch, float* out,
+    void lnn_wino_image_f32(int side, int flat, int vectors, const float** p, Py_ssize_t at, Py_ssize_t pitch, float* out,
                             Py_ssize_t step) noexcept
-    void lnn_wino_image_f64(int side, const double** p, Py_ssize_t at, Py_ssize_t pitch, double* out,
+    void lnn_wino_image_f64(int side, int flat, int vectors, const double** p, Py_ssize_t at, Py_ssize_t pitch, double* out,
                             Py_ssize_t step) noexcept
-    void lnn_wino_weight_f32(int side, int flip, Py_ssize_t filters, const float* w, Py_ssize_t next,
+    void lnn_wino_weight_f32(int side, int flat, int flip, Py_ssize_t filters, const float* w, Py_ssize_t next,
                              Py_ssize_t ahead, float* out, Py_ssize_t step) noexcept
-    void lnn_wino_weight_f64(int side, int flip, Py_ssize_t filters, const double* w, Py_ssize_t next,
+    void lnn_wino_weight_f64(int side, int flat, int flip, Py_ssize_t filters, const double* w, Py_ssize_t next,
                              Py_ssize_t ahead, double* out, Py_ssize_t step) noexcept
-    void lnn_wino_output_f32(int side, const float* t, Py_ssize_t step, float bias, float** p, const int64_t* pitch,
+    void lnn_wino_output_f32(int side, int flat, int joined, const float* t, Py_ssize_t step, float bias, float** p, const int64_t* pitch,
                              const lnn_tail* tail, float* zero) noexcept
-    void lnn_wino_output_f64(int side, const double* t, Py_ssize_t step, double bias, double** p, const int64_t* pitch,
+    void lnn_wino_output_f64(int side, int flat, int joined, const double* t, Py_ssize_t step, double bias, double** p, const int64_t* pitch,
                              const lnn_tail* tail, double* zero) noexcept
     void lnn_wino_end_f32(const lnn_tail* tail, const float* source, Py_ssize_t line, float* to, Py_ssize_t pitch,
                           Py_ssize_t lines, Py_ssize_t n) noexcept
     void lnn_wino_end_f64(const lnn_tail* tail, const double* source, Py_ssize_t line, double* to, Py_ssize_t pitch,
                           Py_ssize_t lines, Py_ssize_t n) noexcept
-    void lnn_wino_cotangent_f32(int side, const float** p, Py_ssize_t pitch, const float* number, float* out,
-                                Py_ssize_t step) noexcept
-    void lnn_wino_cotangent_f64(int side, const double** p, Py_ssize_t pitch, const double* number, double* out,
-                                Py_ssize_t step) noexcept
-    void lnn_wino_filter_f32(int side, int flip, const float* u, Py_ssize_t step, int add, float** p, float* zero) noexcept
-    void lnn_wino_filter_f64(int side, int flip, const double* u, Py_ssize_t step, int add, double** p, double* zero) noexcept
+    void lnn_wino_cotangent_f32(int side, int flat, int tiles, const float** p, Py_ssize_t pitch, const float* number, float* out,
+                                Py_ssize_t next, Py_ssize_t step) noexcept
+    void lnn_wino_cotangent_f64(int side, int flat, int tiles, const double** p, Py_ssize_t pitch, const double* number, double* out,
+                                Py_ssize_t next, Py_ssize_t step) noexcept
+    void lnn_wino_filter_f32(int side, int flat, int flip, int behind, const float* u, Py_ssize_t step, int add, float** p, float* zero) noexcept
+    void lnn_wino_filter_f64(int side, int flat, int flip, int behind, const double* u, Py_ssize_t step, int add, double** p, double* zero) noexcept
     void lnn_wino_product_f32(int mr, int nv, Py_ssize_t kn, const float* u, Py_ssize_t ldu, const float* v,
                               Py_ssize_t ldv, int add, float* out) noexcept
     void lnn_wino_product_f64(int mr, int nv, Py_ssize_t kn, const double* u, Py_ssize_t ldu, const double* v,
@@ -70,31 +70,32 @@ cdef inline void read(real* to, int64_t pitch, const real* source, int64_t line,
         lnn_wino_read_f64(to, pitch, source, line, rows, n, number)
 
 
-cdef inline void image(int side, const real** p, int64_t at, int64_t pitch, real* out, int64_t step) noexcept nogil:
-    """out[xi*step + lane] = (B^T d B)[xi] of the tile at p[lane] + at."""
+cdef inline void image(int side, bint flat, int vectors, const real** p, int64_t at, int64_t pitch, real* out,
+                       int64_t step) noexcept nogil:
+    """out[xi*step + lane] = (B^T d B)[xi] of the tile at p[lane] + at, or (B^T d)[xi] (`flat`, as below)."""
     if real is float:
-        lnn_wino_image_f32(side, p, at, pitch, out, step)
+        lnn_wino_image_f32(side, flat, vectors, p, at, pitch, out, step)
     else:
-        lnn_wino_image_f64(side, p, at, pitch, out, step)
+        lnn_wino_image_f64(side, flat, vectors, p, at, pitch, out, step)
 
 
-cdef inline void weight(int side, bint flip, int64_t filters, const real* w, int64_t next, int64_t ahead,
+cdef inline void weight(int side, bint flat, bint flip, int64_t filters, const real* w, int64_t next, int64_t ahead,
                         real* out, int64_t step) noexcept nogil:
     """out[xi*step + k] = (G g G^T)[xi] of the filter at w + k*next; whole vectors are written."""
     if real is float:
-        lnn_wino_weight_f32(side, flip, filters, w, next, ahead, out, step)
+        lnn_wino_weight_f32(side, flat, flip, filters, w, next, ahead, out, step)
     else:
-        lnn_wino_weight_f64(side, flip, filters, w, next, ahead, out, step)
+        lnn_wino_weight_f64(side, flat, flip, filters, w, next, ahead, out, step)
 
 
-cdef inline void output(int side, const real* t, int64_t step, real bias, real** p, const int64_t* pitch,
+cdef inline void output(int side, bint flat, bint joined, const real* t, int64_t step, real bias, real** p, const int64_t* pitch,
                         const lnn_tail* tail, real* zero) noexcept nogil:
-    """The outputs A^T t A + bias of every lane and their tail, to p[lane]; `zero` stays zero if the sums are
-    finite."""
+    """The outputs A^T t A + bias of every lane and their tail, to p[lane]; `joined`: quarters of a vector's tiles lie
+    side by side. `zero` stays zero if the sums are finite."""
     if real is float:
-        lnn_wino_output_f32(side, t, step, bias, p, pitch, tail, zero)
+        lnn_wino_output_f32(side, flat, joined, t, step, bias, p, pitch, tail, zero)
     else:
-        lnn_wino_output_f64(side, t, step, bias, p, pitch, tail, zero)
+        lnn_wino_output_f64(side, flat, joined, t, step, bias, p, pitch, tail, zero)
 
 
 cdef inline void end_lines(const lnn_tail* tail, const real* source, int64_t line, real* to, int64_t pitch, int64_t lines,
@@ -106,20 +107,22 @@ cdef inline void end_lines(const lnn_tail* tail, const real* source, int64_t lin
         lnn_wino_end_f64(tail, source, line, to, pitch, lines, n)
 
 
-cdef inline void cotangent(int side, const real** p, int64_t pitch, const real* number, real* out, int64_t step) noexcept nogil:
-    """out[xi*step + lane] = (A g A^T)[xi] of a tile's cells at p[lane], or of relu(batch norm) of them."""
+cdef inline void cotangent(int side, bint flat, int tiles, const real** p, int64_t pitch, const real* number, real* out, int64_t next,
+                           int64_t step) noexcept nogil:
+    """out[xi*step + lane] = (A g A^T)[xi] of the cells of neighbouring tiles, the first at p[lane], or of relu(batch norm)
+    of them; `next` apart."""
     if real is float:
-        lnn_wino_cotangent_f32(side, p, pitch, number, out, step)
+        lnn_wino_cotangent_f32(side, flat, tiles, p, pitch, number, out, next, step)
     else:
-        lnn_wino_cotangent_f64(side, p, pitch, number, out, step)
+        lnn_wino_cotangent_f64(side, flat, tiles, p, pitch, number, out, next, step)
 
 
-cdef inline void filters(int side, bint flip, const real* u, int64_t step, bint add, real** p, real* zero) noexcept nogil:
+cdef inline void filters(int side, bint flat, bint flip, bint behind, const real* u, int64_t step, bint add, real** p, real* zero) noexcept nogil:
     """The cells of a filter (+)= G^T u G of every lane, at p[lane], or turned; `zero` stays zero if all are finite."""
     if real is float:
-        lnn_wino_filter_f32(side, flip, u, step, add, p, zero)
+        lnn_wino_filter_f32(side, flat, flip, behind, u, step, add, p, zero)
     else:
-        lnn_wino_filter_f64(side, flip, u, step, add, p, zero)
+        lnn_wino_filter_f64(side, flat, flip, behind, u, step, add, p, zero)
 
 
 cdef inline void product(int rows, int vectors, int64_t terms, const real* u, int64_t ldu, const real* v, int64_t ldv,

@@ -109,7 +109,7 @@ cdef inline bint both_turn(const Plan* p, const Desk* d, Queue* queue, int threa
 cdef inline int both_gradients(const Plan* p, const real* y_bar, const real* w, const real* x, real* x_bar, real* w_bar,
                                int threads) noexcept nogil:
     """Parts of the tiles, each by one thread; their shares of w_bar are added in order."""
-    cdef int64_t weights = p.true_channels * p.true_rows * p.len * p.len, own = whole_lines(weights), i, spoilt = 0
+    cdef int64_t weights = p.true_channels * p.true_rows * p.cells, own = whole_lines(weights), i, spoilt = 0
     cdef int64_t parts = parts_of(p, sizeof(real))
     cdef real* memory
     cdef real* shares

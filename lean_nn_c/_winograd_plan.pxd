@@ -11,6 +11,8 @@ more convolutions than those with 3 x 3 or 5 x 5 kernels are such sums, if chann
 - Stride s of conv_input: outputs u = s*j + a gather from y_bar[j + q - e], where u + pad = s*(j + q) + r, k = s*e + r.
   Each a < s is a virtual row of outputs, one in s cells; all of them read the same tiles of y_bar.
 - An axis before the last two has blocks of one cell and tiles of one output: no points, only virtual channels.
+- Where the others have one tap, the last may be the only axis with points ("flat"): 3 taps take 1.5 multiplications per output,
+  5 take 2.25. (Taps of the others would be virtual channels; so they are where stride and dilation leave no other way.)
 - If there is one axis alone, nine taps k = 3*k1 + k0 are a 3 x 3 filter: tile cell (i1, i0) is cell 3*i1 + i0 of the
   line, which gives 13 outputs 3*j1 + j0 from 36 multiplications: 2.8 per output instead of 9.
 
@@ -75,11 +77,14 @@ cdef struct Zone:
 
 cdef struct Plan:
     int side                    # products of an axis: 4, 6 or 9, by which the transforms are chosen
+    bint flat                   # only the last axis has points
+    int lines                   # products of the axis before it: side, or 1
     int m, len                  # outputs of a tile and taps of a filter per axis: 2 and 3, 4 and 3, 4 and 5
-    int points                  # side^2
+    int points                  # of a tile
+    int cells                   # of a filter
     bint flip                   # a plain filter is read turned by half a turn
     bint plain                  # filters are as they lie in memory
-    bint line                   # one axis alone
+    bint line                   # one axis alone, whose blocks are 3 x 3 filters
     Axis z, y, x
     int64_t n, groups
     int64_t true_channels, true_rows    # of one group
@@ -105,6 +110,8 @@ cdef struct Tiles:              # of one unit
     int count, vectors, runs
     Run run[MAX_WIDTH]
     int64_t cell[MAX_WIDTH]     # a tile's place in the row of patches
+    bint whole                  # no tile reads padding, so that they may be read where they lie,
+    int64_t from_image[MAX_WIDTH]       # in the image (of channel 0)
     int64_t lead_y, lead_x      # lines and columns of a tile before the first that is wanted
     int64_t dest[MAX_WIDTH]     # of that, in the output (of row 0)
     int64_t left_z[MAX_WIDTH]   # cells from there to the edge
@@ -242,17 +249,19 @@ cdef inline bint set_axis(Axis* a, const Geometry* g, int i, bint transposed, in
 # --- the whole ---
 
 
-cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int side, int64_t width) noexcept nogil:
-    """Returns whether the algorithm applies: one to three axes, stride or dilation 1 on each of the last two."""
-    cdef int last = g.rank - 1
-    p.line, p.tail, p.head = g.rank == 1, NULL, NULL
-    if g.rank > 3 or p.line and side != 6:
+cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int tile, int64_t width) noexcept nogil:
+    """`tile`: the products of one, 16, 36 or 81, or flat 6 or 9. Returns whether the algorithm applies: one to three axes, stride or
+    dilation 1 on each that has points."""
+    cdef int last = g.rank - 1, side = tile if tile < 16 else 4 if tile == 16 else 6 if tile == 36 else 9
+    p.flat, p.line, p.tail, p.head = tile < 16, g.rank == 1 and tile == 36, NULL, NULL
+    if g.rank > 3 or g.rank == 1 and not (p.flat or p.line):
         return False
-    p.side, p.m, p.len, p.points = side, 2 if side == 4 else 4, 5 if side == 9 else 3, side * side
+    p.side, p.lines, p.m, p.len = side, 1 if p.flat else side, 2 if side == 4 else 4, 5 if side == 9 else 3
+    p.points, p.cells = tile, p.len if p.flat else p.len * p.len
     p.flip, p.n, p.groups, p.width = transposed, g.n, g.groups, width
     if not set_axis(&p.z, g, last - 2, transposed, 1, 1, 1):
         return False
-    if not set_axis(&p.y, g, last - 1, transposed, 1 if p.line else p.m, 1 if p.line else p.len, side):
+    if not set_axis(&p.y, g, last - 1, transposed, 1 if p.line or p.flat else p.m, 1 if p.line or p.flat else p.len, p.lines):
         return False
     if not set_axis(&p.x, g, last, transposed, 13 if p.line else p.m, 9 if p.line else p.len, side):
         return False
@@ -265,8 +274,8 @@ cdef inline bint set_plan(Plan* p, const Geometry* g, bint transposed, int side,
         p.in_cells, p.out_cells = g.outs, g.cells
     p.channels = p.true_channels * p.z.blocks * p.y.blocks * p.x.blocks
     p.rows = p.true_rows * p.z.phases * p.y.phases * p.x.phases
-    p.plain = (g.taps == p.len * p.len and p.channels == p.true_channels and p.rows == p.true_rows
-               and (p.line or g.ker[last - 1] == p.len == g.ker[last]))
+    p.plain = (g.taps == p.cells and p.channels == p.true_channels and p.rows == p.true_rows
+               and (p.line or g.ker[last] == p.len))
     p.tiles = p.n * p.z.tiles * p.y.subs * p.x.subs * p.y.tiles * p.x.tiles
     choose_zones(p)
     return True
@@ -290,7 +299,7 @@ cdef inline void set_zones(Plan* p, bint apart_y, bint apart_x) noexcept nogil:
     """The zones, their units, their work and their cost."""
     cdef Span y[2]
     cdef Span x[2]
-    cdef int ys = set_spans(&p.y, p.side, apart_y, y), xs = set_spans(&p.x, p.side, apart_x, x), k
+    cdef int ys = set_spans(&p.y, p.lines, apart_y, y), xs = set_spans(&p.x, p.side, apart_x, x), k
     cdef Zone* zone
     cdef int64_t units
     cdef bint apart = blocks_apart(p)
@@ -339,7 +348,7 @@ cdef inline void filter_cells(const Plan* p, int64_t phase, int64_t block, int64
     cdef int64_t z = p.z.tap[phase // (p.y.phases * p.x.phases)][block // (p.y.blocks * p.x.blocks)]
     cdef const int* y = &p.y.tap[phase // p.x.phases % p.y.phases][block // p.x.blocks % p.y.blocks * p.y.len]
     cdef const int* x = &p.x.tap[phase % p.x.phases][block % p.x.blocks * p.x.len]
-    for i in range(p.len):
+    for i in range(1 if p.flat else p.len):
         for j in range(p.len):
             if p.line:
                 cell[p.len * i + j] = x[p.len * i + j]
@@ -359,7 +368,7 @@ cdef inline int64_t patch_pitch(const Plan* p) noexcept nogil:
 
 cdef inline int64_t patch_size(const Plan* p) noexcept nogil:
     """Cells of a row of patches that any tile reads."""
-    return 25 * p.width + 32 if p.line else (p.m + p.len - 1 + p.y.reach) * patch_pitch(p)
+    return 25 * p.width + 32 if p.line else (p.y.m + p.y.len - 1 + p.y.reach) * patch_pitch(p)
 
 
 cdef inline int64_t in_row(const Zone* zone, int64_t tile, int64_t stop) noexcept nogil:
@@ -396,7 +405,7 @@ cdef inline void cut(const Plan* p, int64_t unit, int64_t block, Tiles* s) noexc
     cdef Spot at
     cdef Run* r
     count_tiles(p, unit, s)
-    s.runs = 0
+    s.runs, s.whole = 0, p.x.in_step == p.y.in_step == 1 and not p.line
     begin = (unit - zone.unit) * p.width
     while first < s.count:
         spot_of(p, zone, begin + first, &at)
@@ -417,13 +426,18 @@ cdef inline void cut(const Plan* p, int64_t unit, int64_t block, Tiles* s) noexc
             r.source = (at.sample * p.groups * p.true_channels * p.in_cells
                         + (z * p.y.in_size + y + low_y * p.y.in_step) * p.x.in_size + x + low_x * p.x.in_step)
             r.place = place + low_y * patch_pitch(p) + low_x
+        # Lines are read by fours: no cell behind the channel's last.
+        s.whole &= (r.rows == lines and r.columns == cells
+                    and ((z * p.y.in_size + y + lines - 1) * p.x.in_size + x + cells + 2 <= p.in_cells))
         for i in range(count):
             s.cell[first + i] = place + i * p.x.m
+            s.from_image[first + i] = r.source + i * p.x.m
         place += count * p.x.m + (12 if p.line else 4 + p.x.reach)
         first += count
         s.runs += 1
     for i in range(s.count, p.width):           # lanes without a tile: computed on what is there, never stored
         s.cell[i] = 0
+        s.from_image[i] = s.from_image[0]
 
 
 cdef inline void place_tiles(const Plan* p, int64_t unit, Tiles* s) noexcept nogil:

@@ -118,6 +118,12 @@ cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, 
         if not leads(p, block):
             continue
         cut(p, unit, block, &s)
+        if s.whole and headed == NULL:
+            for i in range(p.width):
+                at[i] = x + s.from_image[i]
+            for c in range(low, high):
+                transform_patches(p, &s, block, c, first, stop, per, &at[0], c * p.in_cells, p.x.in_size, v, row)
+            continue
         memset(&patch[0], 0, patch_size(p) * sizeof(real))      # what no channel of the block writes stays zero
         for i in range(p.width):
             at[i] = &patch[0] + s.cell[i]
@@ -125,7 +131,7 @@ cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, 
             if headed != NULL:
                 head_numbers(p.head, c, 1, &number[0])
             bring_patches(p, &s, x + c * p.in_cells, headed, &patch[0], pitch)
-            transform_patches(p, &s, block, c, first, stop, per, &at[0], pitch, v, row)
+            transform_patches(p, &s, block, c, first, stop, per, &at[0], 0, pitch, v, row)
 
 
 cdef inline bint leads(const Plan* p, int64_t block) noexcept nogil:
@@ -155,23 +161,20 @@ cdef inline void read_planes(const Head* head, int64_t planes, int64_t channels,
 
 
 cdef inline void transform_patches(const Plan* p, const Tiles* s, int64_t block, int64_t channel, int64_t first,
-                                   int64_t stop, int64_t per, const real** at, int64_t pitch, real* v,
+                                   int64_t stop, int64_t per, const real** at, int64_t from_first, int64_t pitch, real* v,
                                    int64_t row) noexcept nogil:
-    """For all blocks that share the patch which begins with `block`."""
+    """For all blocks that share the patch which begins with `block`; the channel's cells are `from_first` behind those at `at`."""
     cdef int64_t left = block % p.x.blocks, top = block // p.x.blocks % p.y.blocks, y = top, x, c, part, step
-    cdef int vector, per_vector = lanes(v)
     cdef real* to
     while y < p.y.blocks and p.y.family[y] == top:
         x = left
         while x < p.x.blocks and p.x.family[x] == left:
             c = (block + (y - top) * p.x.blocks + x - left) * p.true_channels + channel - first
             if 0 <= c < stop - first:
-                part = c // per
+                part = c // per if c >= per else 0
                 to = v + part * p.points * v_step(per, row) + (c - part * per) * row
                 step = v_step(min(per, stop - first - part * per), row)
-                for vector in range(s.vectors):
-                    image(p.side, at + vector * per_vector, p.y.offset[y] * pitch + p.x.offset[x], pitch,
-                          to + vector * per_vector, step)
+                image(p.side, p.flat, s.vectors, at, from_first + p.y.offset[y] * pitch + p.x.offset[x], pitch, to, step)
             x += 1
         y += 1
 
@@ -182,11 +185,11 @@ cdef inline void make_u(const Plan* p, int64_t panel, int64_t block, const real*
     cdef int64_t row, first = row_of(p, panel), ahead = p.w_row * (LNN_WINO_PANEL if p.flip else 1)
     for row in range(first, row_of(p, panel + 1)):
         if p.plain:
-            weight(p.side, p.flip, terms_of(p, block), w + row * p.w_row + block * BLOCK * p.w_channel, p.w_channel,
+            weight(p.side, p.flat, p.flip, terms_of(p, block), w + row * p.w_row + block * BLOCK * p.w_channel, p.w_channel,
                    ahead, u + (row - first) * depth_of(p), u_step(p))
         else:
             gather_filters(p, row, block * BLOCK, terms_of(p, block), w, &filters[0])
-            weight(p.side, False, terms_of(p, block), <const real*>&filters[0], p.len * p.len, 0, u + (row - first) * depth_of(p),
+            weight(p.side, p.flat, False, terms_of(p, block), <const real*>&filters[0], p.cells, 0, u + (row - first) * depth_of(p),
                    u_step(p))
 
 
@@ -200,9 +203,9 @@ cdef inline void gather_filters(const Plan* p, int64_t row, int64_t first, int64
         if block != c // p.true_channels:
             block = c // p.true_channels
             filter_cells(p, phase, block, &cell[0])
-        for k in range(p.len * p.len):
+        for k in range(p.cells):
             filters[k] = w[(c - block * p.true_channels) * p.w_channel + cell[k]] if cell[k] >= 0 else 0
-        filters += p.len * p.len
+        filters += p.cells
 
 
 cdef struct Piece:              # neighbouring virtual channels that need the same points
@@ -265,7 +268,7 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
         row[n] = row_of(p, first + n)
     v += v_block(p, block, v_row)
     for j in range(p.side):
-        for i in range(p.side):
+        for i in range(p.lines):
             k, add = 0, block > 0
             while k < pieces.count:
                 k = next_run(&pieces, k, i, j, &low, &high)
@@ -289,6 +292,7 @@ cdef struct Places:             # of the tiles in one vector, for the rows of on
     int64_t offset              # first cell of the phase's row 0, in the output of one sample and group
     int64_t dest[MAX_WIDTH]     # of a tile, from there, or in the vector's own lines
     int64_t pitch[MAX_WIDTH]
+    bint joined                 # quarters of the vector's tiles lie side by side
     bint detour                 # all take it by way of lines of the vector's own, from which
     int stretches               # these are copied
     Stretch stretch[MAX_WIDTH]
@@ -329,6 +333,9 @@ cdef inline void place_phase(const Plan* p, const Tiles* s, int64_t phase, int k
             at.stretches += 1
     for lane in range(per_vector if at.detour else 0):
         at.dest[lane], at.pitch[lane] = own_cell(p, per_vector, lane, 0), own_cell(p, per_vector, 0, 1)
+    at.joined = p.m == 4 and per_vector >= 4        # tiles ascend, so the distance from the first to the last says it
+    for lane in range(4 if at.joined else 0):
+        at.joined &= at.dest[(lane + 1) * (per_vector // 4) - 1] - at.dest[lane * (per_vector // 4)] == per_vector - 4
 
 
 cdef inline void end_apart(const Plan* p, const Tiles* s, const Places* at, int per_vector, const real* place,
@@ -391,7 +398,7 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
             place = y + at.offset + (row - at.phase * p.true_rows) * p.out_cells
             for lane in range(per_vector):
                 to[lane] = (&own[0] if at.detour else place) + at.dest[lane]
-            output(p.side, t + (row - first) * p.width + vector * per_vector, t_step(p),
+            output(p.side, p.flat, at.joined, t + (row - first) * p.width + vector * per_vector, t_step(p),
                    b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0],
                    NULL if apart else p.tail, &zero[0])
             if apart and p.x.out_step > 1:

@@ -133,6 +133,17 @@ cdef inline int64_t columns_of_threads(const Plan* p, int threads) noexcept nogi
     return best
 
 
+cdef inline int neighbours(const Plan* p, const Tiles* s, int tile) noexcept nogil:
+    """How many tiles from this one on are whole and side by side; 0: this one hangs over the edge, or its cells are not neighbours."""
+    cdef int last = tile
+    if p.line or p.x.out_step > 1:
+        return 0
+    while (last < s.count and cells_left(&p.y, s.left_y[last], 0) == p.y.m and cells_left(&p.x, s.left_x[last], 0) == p.m
+           and s.dest[last] == s.dest[tile] + p.m * (last - tile)):
+        last += 1
+    return last - tile
+
+
 cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* y_bar, real* q,
                         int64_t step) noexcept nogil:
     """Q of one strip and unit: a vector of channels at a time, whose planes often fall into the same cache sets."""
@@ -141,27 +152,29 @@ cdef inline void make_q(const Plan* p, int64_t unit, int64_t strip, const real* 
     cdef real number[3 * MAX_WIDTH]       # of every lane's channel, if what is read has a head
     cdef real own[3]
     cdef Tiles s
-    cdef int64_t row, lines, columns
+    cdef int64_t row[MAX_WIDTH]
     cdef bint headed = p.head != NULL and p.flip
-    cdef int tile, lane, i, per_vector = lanes(y_bar), vectors = vectors_of(p, strip, per_vector)
-    cdef bint inside
+    cdef int tile, inside, lane, i, per_vector = lanes(y_bar), vectors = vectors_of(p, strip, per_vector)
     place_tiles(p, unit, &s)
     for i in range(vectors):
-        for lane in range(per_vector if headed else 0):
-            head_numbers(p.head, min(strip * p.width + i * per_vector + lane, p.rows - 1), per_vector, &number[lane])
-        for tile in range(s.count):
-            lines = cells_left(&p.y, s.left_y[tile], 0)
-            columns = cells_left(&p.x, s.left_x[tile], 0)
-            inside = lines == p.m and columns == p.m and p.x.out_step == 1
+        for lane in range(per_vector):
+            row[lane] = min(strip * p.width + i * per_vector + lane, p.rows - 1)        # lanes without one repeat the last
+            if headed:
+                head_numbers(p.head, row[lane], per_vector, &number[lane])
+        tile = 0
+        while tile < s.count:
+            inside = neighbours(p, &s, tile)
             for lane in range(per_vector):
-                row = min(strip * p.width + i * per_vector + lane, p.rows - 1)      # lanes without one repeat the last
-                at[lane] = y_bar + row * p.out_cells + s.dest[tile]
+                at[lane] = y_bar + row[lane] * p.out_cells + s.dest[tile]
                 if not inside:
                     own[0], own[1], own[2] = number[lane], number[per_vector + lane], number[2 * per_vector + lane]
-                    bring_tile(p, at[lane], lines, columns, 4 * s.lead_y + s.lead_x, &own[0] if headed else <real*>NULL, &whole[16 * lane])
+                    bring_tile(p, at[lane], cells_left(&p.y, s.left_y[tile], 0), cells_left(&p.x, s.left_x[tile], 0),
+                               4 * s.lead_y + s.lead_x, &own[0] if headed else <real*>NULL, &whole[16 * lane])
                     at[lane] = &whole[16 * lane]
-            cotangent(p.side, &at[0], p.y.out_step * p.x.out_size if inside else 4,
-                      <const real*>&number[0] if headed and inside else <const real*>NULL, q + tile * p.width + i * per_vector, step)
+            cotangent(p.side, p.flat, max(inside, 1), &at[0], p.y.out_step * p.x.out_size if inside else 4,
+                      <const real*>&number[0] if headed and inside else <const real*>NULL, q + tile * p.width + i * per_vector, p.width,
+                      step)
+            tile += max(inside, 1)
 
 
 cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64_t stop, int vectors, int64_t tiles,
@@ -178,7 +191,7 @@ cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64
     list_pieces(p, zone, first, stop, &pieces)
     partly = not_all(p, &pieces)
     for j in range(p.side):
-        for i in range(p.side):
+        for i in range(p.lines):
             if partly and not add:
                 memset(du, 0, (stop - first) * p.width * sizeof(real))
             k = 0
@@ -190,7 +203,7 @@ cdef inline void sum_tiles(const Plan* p, const Zone* zone, int64_t first, int64
 
 cdef inline bint not_all(const Plan* p, const Pieces* s) noexcept nogil:
     """Whether there may be points that some of the channels do not need."""
-    return s.count > 1 or min(s.piece[0].y.high - s.piece[0].y.low, s.piece[0].x.high - s.piece[0].x.low) < p.side
+    return s.count > 1 or (s.piece[0].y.high - s.piece[0].y.low) * (s.piece[0].x.high - s.piece[0].x.low) < p.points
 
 
 cdef inline void sum_run(const Plan* p, int64_t channels, int vectors, int64_t tiles, const real* v, int64_t pitch,
@@ -216,19 +229,20 @@ cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t stri
     cdef int64_t c, row, i
     cdef int lane, per_vector = lanes(du), vectors = vectors_of(p, strip, per_vector)
     memset(&zero[0], 0, sizeof(zero))
+    memset(&spare[0], 0, sizeof(spare))
     cells.block = -1
     for c in range(first, stop):
         if not p.plain and cells.block != c // p.true_channels:
             list_cells(p, c // p.true_channels, &cells)
         for i in range(vectors):
+            row = strip * p.width + i * per_vector
             for lane in range(per_vector):
-                row = strip * p.width + i * per_vector + lane
-                to[lane] = w_bar + row * p.w_row + c * p.w_channel if p.plain and row < p.rows else &spare[p.len * p.len * lane]
-            if p.plain and strip * p.width + (i + 1) * per_vector > p.rows:
-                memset(&spare[0], 0, sizeof(spare))
-            filters(p.side, p.flip, du + (c - first) * p.width + i * per_vector, du_step, add and p.plain, &to[0], &zero[0])
+                to[lane] = (w_bar + (row + lane) * p.w_row + c * p.w_channel if p.plain and row + lane < p.rows
+                            else &spare[p.cells * lane])
+            filters(p.side, p.flat, p.flip, p.plain and c + 1 < stop, du + (c - first) * p.width + i * per_vector, du_step,
+                    add and p.plain, &to[0], &zero[0])
             if not p.plain:
-                spread_filters(p, &cells, strip * p.width + i * per_vector, per_vector, <const real*>&spare[0], add,
+                spread_filters(p, &cells, row, per_vector, <const real*>&spare[0], add,
                                w_bar + (c - cells.block * p.true_channels) * p.w_channel)
     for lane in range(per_vector):
         if zero[lane] != 0:
@@ -248,7 +262,7 @@ cdef inline void list_cells(const Plan* p, int64_t block, Cells* cells) noexcept
     cdef int k
     filter_cells(p, 0, block, &cell[0])
     cells.block, cells.count = block, 0
-    for k in range(p.len * p.len):
+    for k in range(p.cells):
         if cell[k] >= 0:
             cells.number[cells.count], cells.place[cells.count] = k, cell[k]
             cells.count += 1
@@ -266,4 +280,4 @@ cdef inline void spread_filters(const Plan* p, const Cells* cells, int64_t first
         else:
             for k in range(cells.count):
                 w_bar[row * p.w_row + cells.place[k]] = filter[cells.number[k]]
-        filter += p.len * p.len
+        filter += p.cells

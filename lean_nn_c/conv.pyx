@@ -76,7 +76,7 @@ cdef int conv(const Plan* p, bint transposed, const real* source, const real* w,
     if p.few and not empty and (transposed or not by_winograd(p)):
         status = strips_conv(g, transposed, source, w, b, tail, out)
     if not final(status) and not empty and by_winograd(p) and not p.panelled:
-        status = winograd_conv(g, transposed, p.side, source, w, packed, b, tail, NULL, out)
+        status = winograd_conv(g, transposed, p.tile, source, w, packed, b, tail, NULL, out)
     if not final(status) and not empty and p.panelled:      # nothing is padded: no zero meets what is not finite
         status = panelled_conv(g, transposed, source, packed, b, tail, out)
     if not final(status) and not empty and p.points:
@@ -106,7 +106,7 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
     if p.few:
         status = strips_conv_weight(g, x, y_bar, w_bar)
     if not final(status) and by_winograd(p):
-        status = winograd_conv_weight(g, p.side, x, y_bar, w_bar)
+        status = winograd_conv_weight(g, p.tile, x, y_bar, w_bar)
     if not final(status) and p.points:
         status = points_conv_weight(g, x, y_bar, w_bar)
     if not final(status) and by_taps(p):
@@ -138,7 +138,7 @@ cdef int conv_headed(const Plan* p, const Head* head, const real* x, const real*
     cdef int status = UNSUITED
     cdef const real* image
     if by_winograd(p):
-        status = winograd_conv(&p.g, False, p.side, x, w, packed, b, tail, head, y)
+        status = winograd_conv(&p.g, False, p.tile, x, w, packed, b, tail, head, y)
     if final(status):
         return told(status)
     image = read_image(&p.g, head, x)
@@ -153,7 +153,7 @@ cdef int conv_both(const Pair* p, const real* y_bar, const real* w, const real* 
     cdef int status = UNSUITED
     cdef const real* image = x
     if by_winograd(&p.input) and by_winograd(&p.weight):
-        status = winograd_conv_both(&p.input.g, p.input.side, y_bar, w, x, tail, head, x_bar, w_bar)
+        status = winograd_conv_both(&p.input.g, p.input.tile, y_bar, w, x, tail, head, x_bar, w_bar)
     if final(status):
         return told(status)
     status = conv(&p.input, True, y_bar, w, <const real*>NULL, <const real*>NULL, tail, x_bar)
@@ -314,7 +314,7 @@ cdef int fold_f64(const void* plan, char** at) noexcept nogil:
 cdef int check_winograd(const Geometry* g, str name) except -1:
     if winograd_tile(g, name == "conv_input", name == "conv_weight", 1) == 0:
         raise ValueError(
-            f"{name}: winograd needs at most three axes, short kernels, and stride or dilation 1 on the last two; got kernel "
+            f"{name}: winograd needs at most three axes, short kernels, and stride or dilation 1 on the last; got kernel "
             f"{tuple([g.ker[i] for i in range(g.rank)])}, stride {tuple([g.stride[i] for i in range(g.rank)])}, "
             f"dilation {tuple([g.dil[i] for i in range(g.rank)])}; use algorithm='auto'"
         )
@@ -362,7 +362,7 @@ def step(
         if packed:
             p.panelled = in_panels(&p, name == "conv_input")
             more.append(item * (weight_panels(&p.g, name == "conv_input") if p.panelled
-                                else winograd_packed(&p.g, name == "conv_input", p.side)))
+                                else winograd_packed(&p.g, name == "conv_input", p.tile)))
         sizes = (source, w, *more, *[item * c] * (HEADS if head else 0), result)
     elif name == "conv_weight":
         run, sizes = conv_weight_f64 if wide else conv_weight_f32, (x, y, w)
@@ -386,7 +386,7 @@ def winners(
     p.windows = windows
     transposed, gain = name == "conv_input", p.ahead if not p.few else 1.3
     if by_winograd(&p) and not p.few:       # winners_pay is fitted to what the estimate says
-        gain *= p.gain / trust(&p.g, CONV_INPUT if transposed else CONV_WEIGHT, p.side)
+        gain *= p.gain / trust(&p.g, CONV_INPUT if transposed else CONV_WEIGHT, p.tile)
     if p.few and transposed and min(p.g.cg, p.g.og) <= 4 or not (set_winners(&p.at, &p.g, transposed, winners_lanes())
                                                             and winners_pay(&p.at, &p.g, windows, transposed, gain)):
         return None
@@ -410,8 +410,8 @@ def both(
     p.input.bias, p.input.headed = False, head
     x, w, y = item * n * c * p.input.g.cells, item * o * p.input.g.cg * p.input.g.taps, item * n * o * p.input.g.outs
     if (min(x, w, y) == 0 or p.input.few or by_spread(&p.input) or p.weight.few or not by_winograd(&p.input)
-            or not by_winograd(&p.weight) or p.input.side != p.weight.side or head and not winograd_reads(&p.input.g)
-            or not winograd_both(&p.input.g, p.input.side, item)):
+            or not by_winograd(&p.weight) or p.input.tile != p.weight.tile or head and not winograd_reads(&p.input.g)
+            or not winograd_both(&p.input.g, p.input.tile, item)):
         return None
     return make_step("conv_both", both_f64 if wide else both_f32, &p, sizeof(p),
                      (y, w, x, *[x] * tail_arrays(&p.input.tail), *[item * c] * (HEADS if head else 0), x, w), 2, None, True)
@@ -440,7 +440,7 @@ def pack(
     p.panelled = in_panels(&p, p.bias)
     if o * p.g.cg * p.g.taps == 0 or not (p.panelled or by_winograd(&p)) or (p.bias and (p.few or by_spread(&p))):
         return None
-    values = weight_panels(&p.g, p.bias) if p.panelled else winograd_packed(&p.g, p.bias, p.side)
+    values = weight_panels(&p.g, p.bias) if p.panelled else winograd_packed(&p.g, p.bias, p.tile)
     return make_step("pack", pack_f64 if wide else pack_f32, &p, sizeof(p), (item * o * p.g.cg * p.g.taps, item * values))
 
 
@@ -449,7 +449,7 @@ cdef int pack_f32(const void* plan, char** at) noexcept nogil:
     if p.panelled:
         panelled_pack(&p.g, p.bias, <const float*>at[0], <float*>at[1])
     else:
-        winograd_pack(&p.g, p.bias, p.side, <const float*>at[0], <float*>at[1])
+        winograd_pack(&p.g, p.bias, p.tile, <const float*>at[0], <float*>at[1])
     return STEP_DONE
 
 
@@ -458,7 +458,7 @@ cdef int pack_f64(const void* plan, char** at) noexcept nogil:
     if p.panelled:
         panelled_pack(&p.g, p.bias, <const double*>at[0], <double*>at[1])
     else:
-        winograd_pack(&p.g, p.bias, p.side, <const double*>at[0], <double*>at[1])
+        winograd_pack(&p.g, p.bias, p.tile, <const double*>at[0], <double*>at[1])
     return STEP_DONE
 
 

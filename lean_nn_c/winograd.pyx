@@ -1,4 +1,5 @@
-"""Winograd's convolution: 3 x 3 kernels, stride 1, with 2.25 or 4 times fewer multiplications, 5 x 5 with 4.9; others as sums.
+"""Winograd's convolution: 3 x 3 kernels, stride 1, with 2.25 or 4 times fewer multiplications, 5 x 5 with 4.9, lines of 3 or 5 taps
+with 2 or 2.2; others as sums.
 
 One dimension. Weights g_0, ..., g_{r-1} and n = m + r - 1 cells d give m outputs y_i = sum_k d_{i+k} g_k, by rm multiplications.
 Take any q_0, ..., q_{m-1} as the coefficients of a polynomial, and g as those of another. Their product s = q g has the
@@ -26,7 +27,7 @@ both, and takes three real ones, of the real parts, of the imaginary parts, and 
 point, so A, G and B have nine rows instead of eight (winograd_points.h), and all that follows holds.
 
 Two dimensions. The same along rows and columns: Y = A^T [(G g G^T) * (B^T d B)] A, i.e. S = 36 multiplications instead of 144 with m = 4,
-16 instead of 36 with m = 2, 81 instead of 400 with r = 5. The sum over channels commutes with A^T, so that each of
+16 instead of 36 with m = 2, 81 instead of 400 with r = 5; or along rows alone ("flat"), 6 instead of 12, 9 instead of 20. The sum over channels commutes with A^T, so that each of
 the S points xi is a matrix product of its own,
 
     T_xi[row, tile] = sum_channel U_xi[row, channel] V_xi[channel, tile],       U = G g G^T,  V = B^T d B.
@@ -72,7 +73,7 @@ from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport LNN_BYTES, LNN_WINO_VECTORS
 from lean_nn_c._winograd_both cimport both_gradients, serves_both
-from lean_nn_c._winograd_cost cimport Costs, apart, common, costs, faster
+from lean_nn_c._winograd_cost cimport Costs, apart, common, costs, gain_of, weight_gain_of
 from lean_nn_c._winograd_plan cimport Plan, Zone, set_plan, tiles_of, units_left, zone_of
 from lean_nn_c._winograd_steps cimport (
     BLOCK, LIMIT, PAD, PANELS, blocks_of, deep_u, finish, make_u, make_v, panels_at_once, panels_of, read_planes, t_size,
@@ -94,8 +95,8 @@ cdef enum:
 # --- one copy in the module of what is long and called in several places ---
 
 
-cdef bint planned(Plan* p, const Geometry* g, bint transposed, int side, int64_t width) noexcept nogil:
-    return set_plan(p, g, transposed, side, width)
+cdef bint planned(Plan* p, const Geometry* g, bint transposed, int tile, int64_t width) noexcept nogil:
+    return set_plan(p, g, transposed, tile, width)
 
 
 cdef void image_tiles(const Plan* p, int64_t unit, int64_t low, int64_t high, int64_t first, int64_t stop, int64_t per,
@@ -151,7 +152,7 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
     """Threads take units."""
     cdef int64_t first = 0, stop, i, together = 2 if p.units >= 8 * threads else 1
     cdef int64_t panel_size = blocks_of(p) * u_size(p), made = 0 if packed != NULL else panels_at_once(p) * panel_size
-    cdef Costs c = costs(False, False, p.line)
+    cdef Costs c = costs(p, False)
     cdef bint own = 0 < threads * made <= LIMIT and apart(c.filters, c.product * p.width * p.work, threads)
     cdef int64_t shared = 0 if own else made, alone = made - shared
     cdef int64_t per_thread = whole_lines(alone + together * (v_size(p) + t_size(p)))
@@ -212,7 +213,7 @@ cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, c
     cdef int64_t most = min(p.units, <int64_t>UNITS), chunks = (p.true_channels + CHUNK - 1) // CHUNK
     cdef int64_t panels = panels_of(p), made = most * v_size(p)
     cdef int64_t pieces = min((panels + PANELS * threads - 1) // (PANELS * threads) * threads, panels)
-    cdef Costs c = costs(False, packed != NULL, p.line)
+    cdef Costs c = costs(p, packed != NULL)
     cdef bint own = threads * made <= LIMIT and apart(c.image * p.width * p.points * p.units,
                                                       p.rows * (c.product * p.width * p.work + c.filters), threads)
     cdef int64_t shared = 0 if own else made, alone = made - shared
@@ -342,101 +343,80 @@ cdef int work_threads(const Plan* p) noexcept nogil:
 cdef int run(const Plan* p, int64_t taps, const real* x, const real* w, const real* packed, const real* b,
              real* y) noexcept nogil:
     """All groups, one after the other."""
-    cdef int64_t group, x_step = p.true_channels * p.in_cells, y_step = p.true_rows * p.out_cells
-    cdef int64_t u_group = panels_of(p) * blocks_of(p) * u_size(p)
-    cdef int64_t w_group = p.true_channels * p.true_rows * taps
+    cdef int64_t group, u_group = panels_of(p) * blocks_of(p) * u_size(p)
     cdef int status = DONE, threads = work_threads(p)
+    # Many units, or as many for every thread; unless V of all of them is less than U.
+    cdef bint many = (p.units >= 4 * threads or threads > 1 and p.units % threads == 0) and (
+        p.units > UNITS or u_group <= NEAR or threads > 1 and u_group < p.units * v_size(p))
     for group in range(p.groups):
-        if p.units >= 4 * threads and (p.units > UNITS or u_group <= NEAR or threads > 1 and u_group < p.units * v_size(p)):
-            status = wide(p, x + group * x_step, w + group * w_group if w != NULL else NULL,
-                          packed + group * u_group if packed != NULL else NULL,
-                          b + group * p.true_rows if b != NULL else NULL, y + group * y_step, threads)
-        else:
-            status = deep(p, x + group * x_step, w + group * w_group if w != NULL else NULL,
-                          packed + group * u_group if packed != NULL else NULL,
-                          b + group * p.true_rows if b != NULL else NULL, y + group * y_step, threads)
+        status = wide(p, x, w, packed, b, y, threads) if many else deep(p, x, w, packed, b, y, threads)
         if status != DONE:
             break
+        x, y = x + p.true_channels * p.in_cells, y + p.true_rows * p.out_cells
+        w = w + p.true_channels * p.true_rows * taps if w != NULL else w
+        packed = packed + u_group if packed != NULL else packed
+        b = b + p.true_rows if b != NULL else b
     return status
 
 
 cdef int winograd_tile(const Geometry* g, bint transposed, bint of_weight, int itemsize) noexcept nogil:
-    """Products of an axis: 4 or 6, whichever takes fewer, or 9, if that is quicker; 0 where the algorithm does not apply.
+    """Products of a tile: 16 or 36, whichever takes fewer, or 81, or 6 or 9 of a flat one, if that costs less; 0 where the algorithm does
+    not apply.
 
-    In conv_weight (`of_weight`) lanes are channels, and the way back from dU costs about as much as six tiles.
+    In conv_weight (`of_weight`) lanes are channels, and the way back from dU costs about as much as six tiles. Filters of lines that
+    are not the only ones cost more than flat tiles save.
     """
     cdef Plan six, other
     cdef int64_t width = 1 if of_weight else LNN_BYTES // itemsize, back = 6 if of_weight else 0
-    if not planned(&six, g, transposed, 6, width):
-        return 0
-    if planned(&other, g, transposed, 9, width) and other.cost < six.cost:
-        return 9
-    return 4 if planned(&other, g, transposed, 4, width) and other.work + back * 16 <= six.work + back * 36 else 6
+    cdef int tile = 36 if planned(&six, g, transposed, 36, width) else 0, flat
+    cdef double least = six.cost if tile else 0
+    if planned(&other, g, transposed, 81, width) and (tile == 0 or other.cost < least):
+        tile, least = 81, other.cost
+    if tile == 36 and planned(&other, g, transposed, 16, width) and other.work + back * 16 <= six.work + back * 36:
+        tile, least = 16, min(other.cost, least)
+    for flat in range(6, 10, 3):
+        if (tile == 0 or g.taps == g.ker[g.rank - 1]) and planned(&other, g, transposed, flat, width):
+            if tile == 0 or other.cost < least:
+                tile, least = flat, other.cost
+    return tile
 
 
-cdef double winograd_gain(const Geometry* g, bint transposed, int side, int itemsize, double lead,
+cdef double winograd_gain(const Geometry* g, bint transposed, int tile, int itemsize, double lead,
                           bint packed) noexcept nogil:
-    """How many times as fast as taps it is, at least 1; 0 where it is not: the transforms must be few beside the products
-    they save.
-
-    `lead`: whether it is faster than strips, so many times as fast as taps (0: no strips). Of first layers with three channels
-    7 x 7 with stride 2 and 11 x 11 with stride 4 are (1.3 and 1.8 times as fast as strips), 5 x 5 and 3 x 3 are not, and
-    dilated kernels take turns. `packed`: the filters are transformed already (one image of 32 channels, 5 x 5 to 64: 1.6
-    times as fast as taps).
-
-    3 x 3 kernels were measured in float with 1 and 8 samples of 3 x 3 to 56 x 56 cells: with 8 channels on both sides
-    it is 1.1 (7 x 7) to 2.2 times as fast, with 64 1.4 to 3; below 8 channels or 7 x 7 outputs the two take turns.
-    """
+    """How many times as fast as taps it is, at least 1; 0 where it is not. `lead`: so many times as fast as taps are strips, if these are
+    taken, else 0."""
     cdef Plan p
-    cdef Costs c = costs(transposed, packed, g.rank == 1)
-    cdef double gain
-    if side == 0 or g.taps < 3 or not planned(&p, g, transposed, side, LNN_BYTES // itemsize):
+    if tile == 0 or g.taps < 3 or not planned(&p, g, transposed, tile, LNN_BYTES // itemsize):
         return 0
-    gain = faster(&p, g, &c)
-    if common(g):
-        return max(1.0, gain) if min(g.cg, g.og) >= 8 and g.n * (g.cells if transposed else g.outs) >= 49 else 0
-    if gain < (1.09 * max(lead, 1.05) if lead > 0 else 1.1) or (lead > 0 and g.cg <= 4 and p.x.subs > 1):
-        return 0
-    return gain
+    return gain_of(&p, g, lead, packed)
 
 
-cdef double winograd_weight_gain(const Geometry* g, int side, int itemsize) noexcept nogil:
-    """The same for conv_weight.
-
-    3 x 3 kernels were measured in both types with 1 and 8 samples of 4 x 4 to 56 x 56 cells: with 8 channels on both
-    sides it is 1.0 to 2.2 times as fast, with 64 1.4 to 2.9; with 3 or 4 on one side the two take turns. The way back from
-    so few tiles as a single 7 x 7 has costs more than they save (0.8 to 1.0 times as fast).
-    """
+cdef double winograd_weight_gain(const Geometry* g, int tile, int itemsize) noexcept nogil:
+    """The same for conv_weight."""
     cdef Plan p
-    cdef double gain
-    cdef Costs c = [1.44, 18, 9.4, 268, 13, 0.6, 10, 0.1]
-    if side == 0 or g.taps < 3 or not planned(&p, g, False, side, LNN_BYTES // itemsize):
+    if tile == 0 or g.taps < 3 or not planned(&p, g, False, tile, LNN_BYTES // itemsize):
         return 0
-    c.image *= min(max(p.points * p.channels / 5000.0, 1.0), 4.0) * (1.4 if p.x.in_step == 2 else 1)   # V leaves the caches
-    gain = faster(&p, g, &c)
-    if common(g):
-        return max(1.0, gain) if min(g.cg, g.og) >= 8 and g.n * g.outs >= 80 else 0
-    return gain if gain > 1.1 else 0
+    return weight_gain_of(&p, g)
 
 
-cdef int winograd_conv(const Geometry* g, bint transposed, int side, const real* source, const real* w, const real* packed,
+cdef int winograd_conv(const Geometry* g, bint transposed, int tile, const real* source, const real* w, const real* packed,
                        const real* b, const lnn_tail* tail, const Head* head, real* out) noexcept nogil:
     """conv, or conv_input (`transposed`), from the weight, or from what winograd_pack made of it."""
     cdef Plan p
-    planned(&p, g, transposed, side, LNN_WINO_VECTORS * lanes(source))
+    planned(&p, g, transposed, tile, LNN_WINO_VECTORS * lanes(source))
     p.tail, p.head = tail, head
     return run(&p, g.taps, source, w, packed, b, out)
 
 
-cdef int winograd_conv_weight(const Geometry* g, int side, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
+cdef int winograd_conv_weight(const Geometry* g, int tile, const real* x, const real* y_bar, real* w_bar) noexcept nogil:
     """w_bar by the transposed algorithm, group by group."""
     cdef Plan p
     cdef int64_t group, weights = g.og * g.cg * g.taps, parts
     cdef int status = DONE, threads
-    planned(&p, g, False, side, LNN_WINO_VECTORS * lanes(x))
+    planned(&p, g, False, tile, LNN_WINO_VECTORS * lanes(x))
     parts, threads = parts_of(&p, sizeof(real)), work_threads(&p)
     for group in range(g.groups):
-        if parts:
+        if parts > 1:
             status = narrow_group(&p, parts, x + group * g.cg * g.cells, y_bar + group * g.og * g.outs,
                                   w_bar + group * weights, weights, threads)
         else:
@@ -450,16 +430,16 @@ cdef int winograd_conv_weight(const Geometry* g, int side, const real* x, const 
 # --- both gradients at once: _winograd_both.pxd ---
 
 
-cdef bint winograd_both(const Geometry* g, int side, int itemsize) noexcept nogil:
+cdef bint winograd_both(const Geometry* g, int tile, int itemsize) noexcept nogil:
     """Whether one call computes conv_input and conv_weight."""
     cdef Plan p
-    return planned(&p, g, True, side, LNN_WINO_VECTORS * LNN_BYTES // itemsize) and serves_both(&p, itemsize)
+    return planned(&p, g, True, tile, LNN_WINO_VECTORS * LNN_BYTES // itemsize) and serves_both(&p, itemsize)
 
 
-cdef int winograd_conv_both(const Geometry* g, int side, const real* y_bar, const real* w, const real* x,
+cdef int winograd_conv_both(const Geometry* g, int tile, const real* y_bar, const real* w, const real* x,
                             const lnn_tail* tail, const Head* head, real* x_bar, real* w_bar) noexcept nogil:
     cdef Plan p
-    planned(&p, g, True, side, LNN_WINO_VECTORS * lanes(x))
+    planned(&p, g, True, tile, LNN_WINO_VECTORS * lanes(x))
     p.tail, p.head = tail, head
     return both_gradients(&p, y_bar, w, x, x_bar, w_bar, work_threads(&p))
 
@@ -480,18 +460,18 @@ cdef void winograd_read(const Geometry* g, const Head* head, const real* x, real
 # --- for callers that keep the transformed weight ---
 
 
-cdef int64_t winograd_packed(const Geometry* g, bint transposed, int side) noexcept nogil:
+cdef int64_t winograd_packed(const Geometry* g, bint transposed, int tile) noexcept nogil:
     """Values of the whole transformed weight."""
     cdef Plan p
-    planned(&p, g, transposed, side, 1)
+    planned(&p, g, transposed, tile, 1)
     return p.groups * panels_of(&p) * blocks_of(&p) * u_size(&p)
 
 
-cdef void winograd_pack(const Geometry* g, bint transposed, int side, const real* w, real* packed) noexcept nogil:
+cdef void winograd_pack(const Geometry* g, bint transposed, int tile, const real* w, real* packed) noexcept nogil:
     """U = G g G^T of all groups, as winograd_conv reads it."""
     cdef Plan p
     cdef int64_t group, step
-    planned(&p, g, transposed, side, 1)
+    planned(&p, g, transposed, tile, 1)
     step = panels_of(&p) * blocks_of(&p) * u_size(&p)
     memset(packed, 0, p.groups * step * sizeof(real))       # the gaps between the matrices
     for group in range(p.groups):

@@ -27,20 +27,10 @@ LNN_CALLED void LNN_NAME(lnn_scatter_ended)(const lnn_tail *tail, T *const *p, c
     LNN_NAME(lnn_put_quads)(p, 0, q);
 }
 
-/* Where the N/4 tiles whose quads fill a vector lie side by side, a line of theirs is one vector in memory as well. Tiles ascend, so
- * the distance from the first to the last says it. */
+/* Where the N/4 tiles whose quads fill a vector lie side by side (`joined`), a line of theirs is one vector in memory as well. */
 #if LNN_LANES == 2
-LNN_INLINE int LNN_NAME(lnn_side_by_side)(T *const *p) { return (void)p, 0; }
-
 LNN_INLINE void LNN_NAME(lnn_join_quads)(V q[4]) { (void)q; }
 #else
-LNN_INLINE int LNN_NAME(lnn_side_by_side)(T *const *p)
-{
-    int all = 1;
-    UNROLL for (int j = 0; j < 4; j++) all &= p[(j + 1) * (N / 4) - 1] - p[j * (N / 4)] == N - 4;
-    return all;
-}
-
 /* Quads, as lnn_put_quads takes them, in the order of their tiles. */
 LNN_INLINE void LNN_NAME(lnn_join_quads)(V q[4])
 {
@@ -151,38 +141,37 @@ LNN_INLINE V LNN_NAME(lnn_output_line)(const int side, const V *half, T bias, in
                                        V none)
 {
     const int m = OUTPUTS(side);
-    V y[4];
+    V y[4], own = {0};
     LNN_NAME(lnn_output_1d)(side, half, y);
     UNROLL for (int j = 0; j < m; j++) {
         out[j] = y[j] + bias;
-        none += out[j] * 0;
+        own += out[j] * 0;
     }
     if (all) LNN_NAME(lnn_put_lines)(NULL, 0, p, pitch, i, out);
-    return none;
+    return none + own; /* one sum, for which the next line waits */
 }
 
 /* y = A^T t A + bias with t[xi] at in + xi*step, and then the tail (tail.h); m rows of m cells to every tile's place, rows `pitch`
- * apart. LANES values at `zero` stay zero unless some sum is infinite or NaN. */
-LNN_INLINE void LNN_NAME(lnn_output_2d)(const int side, const T *in, ptrdiff_t step, T bias, T *const *p,
+ * apart; or (`flat`) y = A^T t + bias, one row. LANES values at `zero` stay zero unless some sum is infinite or NaN. */
+LNN_INLINE void LNN_NAME(lnn_output_2d)(const int side, int flat, int joined, const T *in, ptrdiff_t step, T bias, T *const *p,
                                         const int64_t *pitch, const lnn_tail *tail, T *zero)
 {
-    const int m = OUTPUTS(side);
+    const int m = OUTPUTS(side), rows = flat ? 1 : m;
     V half[4 * 9], t[9], y[4], out[4][4];
     T *place[N];
     V none = *(const VU *)zero;
-    const int partners = tail && (tail->adds || tail->act == LNN_GATE), lines = m == 4 && LNN_NAME(lnn_side_by_side)(p);
-    for (int j = 0; j < side; j++) {
+    const int partners = tail && (tail->adds || tail->act == LNN_GATE);
+    if (flat) UNROLL for (int j = 0; j < side; j++) half[j] = *(const VU *)(in + j * step);
+    for (int j = 0; j < (flat ? 0 : side); j++) {
         UNROLL for (int i = 0; i < side; i++, in += step) t[i] = *(const VU *)in;
         LNN_NAME(lnn_output_1d)(side, t, y);
         UNROLL for (int i = 0; i < m; i++) half[i * side + j] = y[i];
     }
-    if (side == 9)
-        ROLLED for (int i = 0; i < m; i++) none = LNN_NAME(lnn_output_line)(side, half + i * side, bias, lines && !tail, p, pitch, i, out[i], none);
-    else
-        UNROLL for (int i = 0; i < m; i++) none = LNN_NAME(lnn_output_line)(side, half + i * side, bias, lines && !tail, p, pitch, i, out[i], none);
+    ROLLED for (int i = 0; i < rows; i++)
+        none = LNN_NAME(lnn_output_line)(side, half + i * side, bias, joined && !tail, p, pitch, i, out[i], none);
 #pragma GCC unroll 1                    /* four copies of it would be a two-hundredth of the wheel */
-    for (int i = 0; i < (m == 4 && (tail || !lines) ? m : 0); i++) {
-        if (lines) {
+    for (int i = 0; i < (m == 4 && (tail || !joined) ? rows : 0); i++) {
+        if (joined) {
             LNN_NAME(lnn_put_lines)(tail, partners, p, pitch, i, out[i]);
             continue;
         }

@@ -155,15 +155,25 @@ LNN_INLINE void LNN_NAME(lnn_scatter)(T *const *p, ptrdiff_t at, const V in[4])
 #define TAPS(side) ((side) == 9 ? 5 : 3)
 #define CELLS(side) (OUTPUTS(side) + TAPS(side) - 1)
 
-/* out[xi*step + lane] = (B^T d B)[xi] for the LANES tiles at p + at, rows `pitch` apart; reads 4 or 8 cells of a row. */
-LNN_INLINE void LNN_NAME(lnn_image_2d)(const int side, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
+LNN_INLINE void LNN_NAME(lnn_store_points)(const int side, const V *v, T *out, ptrdiff_t step)
+{
+    UNROLL for (int i = 0; i < side; i++) *(VU *)(out + i * step) = v[i];
+}
+
+/* out[xi*step + lane] = (B^T d B)[xi], or (B^T d)[xi] of one row (`flat`), for the LANES tiles at p + at, rows `pitch` apart; reads 4
+ * or 8 cells of a row. */
+LNN_INLINE void LNN_NAME(lnn_image_2d)(const int side, int flat, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
 {
     const int lines = CELLS(side); /* named, or the loop below stays one */
     V half[8 * 9], cells[8], column[8], v[9];
-    for (int i = 0; i < lines; i++) {
+    for (int i = 0; i < (flat ? 1 : lines); i++) {
         LNN_NAME(lnn_gather_lanes)(p, at + i * pitch, cells);
         if (side > 4) LNN_NAME(lnn_gather_lanes)(p, at + i * pitch + 4, cells + 4);
         LNN_NAME(lnn_image_1d)(side, cells, half + i * side);
+    }
+    if (flat) {
+        LNN_NAME(lnn_store_points)(side, half, out, step);
+        return;
     }
     for (int j = 0; j < side; j++) {
         UNROLL for (int i = 0; i < lines; i++) column[i] = half[i * side + j];
@@ -172,10 +182,14 @@ LNN_INLINE void LNN_NAME(lnn_image_2d)(const int side, const T *const *p, ptrdif
     }
 }
 
-/* All cells of LANES filters, 9 or 25 from every lane's place. The last four are read together, whatever lies behind them. */
+/* All cells of LANES filters, 3, 5, 9 or 25 from every lane's place; of 3, one that lies behind them too. */
 LNN_INLINE void LNN_NAME(lnn_filter_cells)(const int count, const T *const *p, V *cells)
 {
     V last[4];
+    if (count == 3) {
+        LNN_NAME(lnn_gather_lanes)(p, 0, cells);
+        return;
+    }
     UNROLL for (int k = 0; k + 4 < count; k += 4) LNN_NAME(lnn_gather_lanes)(p, k, cells + k);
     LNN_NAME(lnn_gather_lanes)(p, count - 4, last);
     cells[count - 1] = last[3];
@@ -200,13 +214,21 @@ LNN_INLINE T *LNN_NAME(lnn_weight_column)(const int side, V half[5][9], int j, T
     return out;
 }
 
-/* out[xi*step + lane] = (G g G^T)[xi] for LANES filters, `next` apart; `flip`: turned by half a turn. Nine cells stay in registers. */
-LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int side, int flip, const T *w, ptrdiff_t next, T *out, ptrdiff_t step)
+/* out[xi*step + lane] = (G g G^T)[xi], or (G g)[xi], for LANES filters, `next` apart; `flip`: turned by half a turn. Nine cells stay in
+ * registers. */
+LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int side, int flat, int flip, const T *w, ptrdiff_t next, T *out, ptrdiff_t step)
 {
     const int taps = TAPS(side);
     const T *p[N];
     V half[5][9], cells[25];
     UNROLL for (int l = 0; l < N; l++) p[l] = w + l * next;
+    if (flat) {
+        LNN_NAME(lnn_filter_cells)(taps, p, cells);
+        if (flip) LNN_NAME(lnn_half_turn)(taps, cells);
+        LNN_NAME(lnn_weight_1d)(side, cells, half[0]);
+        LNN_NAME(lnn_store_points)(side, half[0], out, step);
+        return;
+    }
     LNN_NAME(lnn_filter_cells)(taps * taps, p, cells);
     if (flip) LNN_NAME(lnn_half_turn)(taps * taps, cells);
     if (side == 9) {
@@ -220,9 +242,9 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int side, int flip, const T *w, pt
 
 #include "winograd_output.h"
 
-/* out[xi*step + lane] = (A g A^T)[xi] for the LANES tiles of m x m cells at p, rows `pitch` apart; with number = (means, scales,
- * shifts), a vector each, of cells that are HEADED. */
-LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, const T *const *p, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
+/* out[xi*step + lane] = (A g A^T)[xi] for the LANES tiles of m x m cells at p + at, rows `pitch` apart, or (A g)[xi] for tiles of m cells;
+ * with number = (means, scales, shifts), a vector each, of cells that are HEADED. */
+LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, int flat, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
 {
     const int m = OUTPUTS(side);
     V half[4 * 9], cells[4], column[4], q[9];
@@ -230,8 +252,8 @@ LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, const T *const *p, pt
         T four[N][4];
         const T *place[N];
         for (int l = 0; l < N; l++) {
-            memcpy(four[l], p[l], 2 * sizeof(T));
-            memcpy(four[l] + 2, p[l] + pitch, 2 * sizeof(T));
+            memcpy(four[l], p[l] + at, 2 * sizeof(T));
+            memcpy(four[l] + 2, p[l] + at + pitch, 2 * sizeof(T));
             place[l] = four[l];
         }
         LNN_NAME(lnn_gather_lanes)(place, 0, cells);
@@ -239,11 +261,15 @@ LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, const T *const *p, pt
         LNN_NAME(lnn_cotangent_1d)(side, cells, half);
         LNN_NAME(lnn_cotangent_1d)(side, cells + 2, half + side);
     } else
-        for (int i = 0; i < m; i++) {
-            LNN_NAME(lnn_gather_lanes)(p, i * pitch, cells);
+        for (int i = 0; i < (flat ? 1 : m); i++) {
+            LNN_NAME(lnn_gather_lanes)(p, at + i * pitch, cells);
             if (number) LNN_NAME(lnn_head)(cells, number);
             LNN_NAME(lnn_cotangent_1d)(side, cells, half + i * side);
         }
+    if (flat) {
+        LNN_NAME(lnn_store_points)(side, half, out, step);
+        return;
+    }
     for (int j = 0; j < side; j++) {
         UNROLL for (int i = 0; i < m; i++) column[i] = half[i * side + j];
         LNN_NAME(lnn_cotangent_1d)(side, column, q);
@@ -251,12 +277,45 @@ LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, const T *const *p, pt
     }
 }
 
-/* w (+)= G^T u G with u[xi] at in + xi*step; 9 or 25 cells to every lane's place, turned by half a turn if `flip`. `zero` as above. */
-LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int side, int flip, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
+/* `count` cells (+)= w from every lane's place on, by fours as long as there are four. Returns `none`, unless some is infinite or
+ * NaN. */
+LNN_CALLED V LNN_NAME(lnn_put_cells)(int count, const V *w, int add, T *const *p, V none)
 {
-    const int taps = TAPS(side), last = taps * taps - 1;
-    V half[5 * 9], u[9], column[5], w[25], old[4];
+    V now[4], old[4];
+    int k = 0;
+    for (; k + 4 <= count; k += 4) {
+        if (add) LNN_NAME(lnn_gather_lanes)((const T *const *)p, k, old);
+        UNROLL for (int j = 0; j < 4; j++) {
+            now[j] = add ? w[k + j] + old[j] : w[k + j];
+            none += now[j] * 0;
+        }
+        LNN_NAME(lnn_scatter)(p, k, now);
+    }
+    for (; k < count; k++) {
+        now[0] = w[k];
+        if (add) UNROLL for (int l = 0; l < N; l++) now[0][l] += p[l][k];
+        UNROLL for (int l = 0; l < N; l++) p[l][k] = now[0][l];
+        none += now[0] * 0;
+    }
+    return none;
+}
+
+/* w (+)= G^T u G, or G^T u, with u[xi] at in + xi*step; 9 or 25 cells, or 3 or 5, to every lane's place, turned by half a turn if `flip`.
+ * `behind`: the cell behind them is going to be written next, and may be overwritten, or be read and written as it was (`add`).
+ * `zero` as above. */
+LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int side, int flat, int flip, int behind, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
+{
+    const int taps = TAPS(side);
+    V half[5 * 9], u[9], column[5], w[25];
     V none = *(const VU *)zero;
+    if (flat) {
+        UNROLL for (int i = 0; i < side; i++) u[i] = *(const VU *)(in + i * step);
+        LNN_NAME(lnn_filter_1d)(side, u, w);
+        if (flip) LNN_NAME(lnn_half_turn)(taps, w);
+        if (taps == 3) w[3] = -(V){0}; /* what changes no number it is added to */
+        *(VU *)zero = LNN_NAME(lnn_put_cells)(taps + (taps == 3 && behind), w, add, p, none);
+        return;
+    }
     for (int j = 0; j < side; j++) {
         UNROLL for (int i = 0; i < side; i++, in += step) u[i] = *(const VU *)in;
         LNN_NAME(lnn_filter_1d)(side, u, column);
@@ -264,42 +323,34 @@ LNN_INLINE void LNN_NAME(lnn_filter_2d)(const int side, int flip, const T *in, p
     }
     ROLLED for (int i = 0; i < taps; i++) LNN_NAME(lnn_filter_1d)(side, half + i * side, w + taps * i);
     if (flip) LNN_NAME(lnn_half_turn)(taps * taps, w);
-    for (int i = 0; i < last; i += 4) {
-        if (add) {
-            LNN_NAME(lnn_gather_lanes)((const T *const *)p, i, old);
-            UNROLL for (int j = 0; j < 4; j++) w[i + j] += old[j];
-        }
-        LNN_NAME(lnn_scatter)(p, i, w + i);
-        UNROLL for (int j = 0; j < 4; j++) none += w[i + j] * 0;
-    }
-    for (int l = 0; l < N; l++) p[l][last] = add ? p[l][last] + w[last][l] : w[last][l];
-    *(VU *)zero = none + w[last] * 0;
+    *(VU *)zero = LNN_NAME(lnn_put_cells)(taps * taps, w, add, p, none);
 }
 
-/* What Cython calls, by the points of an axis. */
-#define BY_SIDE(name, ...)                              \
-    do {                                                \
-        if (side == 6) LNN_NAME(name)(6, __VA_ARGS__);  \
-        else if (side == 4) LNN_NAME(name)(4, __VA_ARGS__); \
-        else LNN_NAME(name)(9, __VA_ARGS__);            \
+/* What Cython calls, by the products of an axis; `flat`: of a single one, which is not the case of 4. */
+#define BY_SIDE(name, ...)                                      \
+    do {                                                        \
+        if (side == 6) LNN_NAME(name)(6, flat, __VA_ARGS__);    \
+        else if (side == 4) LNN_NAME(name)(4, 0, __VA_ARGS__);  \
+        else LNN_NAME(name)(9, flat, __VA_ARGS__);              \
     } while (0)
 
-LNN_CALLED void LNN_NAME(lnn_wino_image)(int side, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out, ptrdiff_t step)
+LNN_CALLED void LNN_NAME(lnn_wino_image)(int side, int flat, int vectors, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, T *out,
+                                         ptrdiff_t step)
 {
-    BY_SIDE(lnn_image_2d, p, at, pitch, out, step);
+    for (; vectors > 0; vectors--, p += N, out += N) BY_SIDE(lnn_image_2d, p, at, pitch, out, step);
 }
 
 /* Filters of one row; those `ahead`, used soon, are called into the cache. The last vector may have fewer filters than
- * lanes: the other lanes repeat them. */
-LNN_CALLED void LNN_NAME(lnn_wino_weight)(int side, int flip, ptrdiff_t filters, const T *w, ptrdiff_t next,
+ * lanes: the other lanes repeat them. What lies behind the last filter is not read. */
+LNN_CALLED void LNN_NAME(lnn_wino_weight)(int side, int flat, int flip, ptrdiff_t filters, const T *w, ptrdiff_t next,
                                           ptrdiff_t ahead, T *out, ptrdiff_t step)
 {
-    const int cells = TAPS(side) * TAPS(side);
+    const int cells = flat ? TAPS(side) : TAPS(side) * TAPS(side);
     T rest[N * 25];
     for (ptrdiff_t k = 0; k < filters; k += N, w += N * next, out += N) {
         for (int l = 0; l < N; l++)
             __builtin_prefetch((const void *)((uintptr_t)w + (uintptr_t)(ahead + l * next) * sizeof(T)));
-        if (k + N > filters) {
+        if (k + N + (cells == 3) > filters) {
             for (ptrdiff_t l = 0; l < N; l++) memcpy(rest + cells * l, w + l % (filters - k) * next, (size_t)cells * sizeof(T));
             w = rest, next = cells;
         }
@@ -307,20 +358,22 @@ LNN_CALLED void LNN_NAME(lnn_wino_weight)(int side, int flip, ptrdiff_t filters,
     }
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_output)(int side, const T *in, ptrdiff_t step, T bias, T *const *p,
+LNN_CALLED void LNN_NAME(lnn_wino_output)(int side, int flat, int joined, const T *in, ptrdiff_t step, T bias, T *const *p,
                                           const int64_t *pitch, const lnn_tail *tail, T *zero)
 {
-    BY_SIDE(lnn_output_2d, in, step, bias, p, pitch, tail, zero);
+    BY_SIDE(lnn_output_2d, joined, in, step, bias, p, pitch, tail, zero);
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_cotangent)(int side, const T *const *p, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
+/* Neighbouring tiles, their results `next` apart. */
+LNN_CALLED void LNN_NAME(lnn_wino_cotangent)(int side, int flat, int tiles, const T *const *p, ptrdiff_t pitch, const T *number, T *out,
+                                             ptrdiff_t next, ptrdiff_t step)
 {
-    BY_SIDE(lnn_cotangent_2d, p, pitch, number, out, step);
+    for (int k = 0; k < tiles; k++, out += next) BY_SIDE(lnn_cotangent_2d, p, k * OUTPUTS(side), pitch, number, out, step);
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_filter)(int side, int flip, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
+LNN_CALLED void LNN_NAME(lnn_wino_filter)(int side, int flat, int flip, int behind, const T *in, ptrdiff_t step, int add, T *const *p, T *zero)
 {
-    BY_SIDE(lnn_filter_2d, flip, in, step, add, p, zero);
+    BY_SIDE(lnn_filter_2d, flip, behind, in, step, add, p, zero);
 }
 
 /* --- the product: out[r*width + lane] (+)= sum_k u[r*ldu + k] * v[k*ldv + lane], width = nv vectors --- */
