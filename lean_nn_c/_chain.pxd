@@ -14,8 +14,11 @@
 # take 0.9 of two relus with 768 bytes at a time, 1.0 with 512, and 1.1 to 1.25 where nothing is fetched; a product's,
 # which have six arrays, 0.8, and 1.3 with 1536. Each thread has requests of its own under way: of 32 MB two threads get theirs
 # in time, and short segments would cost a fifth. And four arrays are foreseen where more is computed than relu does: value and
-# tangent of hardswish take 0.8 of two where nothing is fetched, and 1.1 where it is. Segments are shorter then all the same: exp's
-# take 0.9 of the time with 1024 bytes at a time.
+# tangent of hardswish take 0.8 of two where nothing is fetched, and 1.1 where it is. So are arrays that are only read: value
+# and tangents of a loss of two arrays take 0.7 of three losses, and 0.95 where they are fetched.
+#
+# Segments are shorter where nothing is fetched and an operation is heavy: exp's take 0.9 of the time with 256 cells at a time. Of
+# light ones they are not: 1/x, at least a number and hardswish take 1.1 of it.
 #
 # Temporaries lie side by side, as long as a segment: 8 kB apart, value and tangents of a loss of two arrays took 8 % longer (by
 # trial: that they fell on the same lines of the first-level cache is a guess).
@@ -56,7 +59,8 @@ cdef enum:
     CHAIN_NEAR = 128        # cells of a segment at least, where inputs are not spelt out
     CHAIN_LINE = 256        # cells of a segment where they are, at least; more where few of them are
     CHAIN_TASK = 8192       # cells of a task: fixed, so that the split does not depend on the number of threads
-    CHAIN_SHORT = 256       # cells of a segment of arrays that no cache holds, where nothing is fetched
+    CHAIN_SHORT = 256       # cells of a segment of arrays that no cache holds, where nothing is fetched and an operation is heavy
+    CHAIN_HEAVY = 8         # additions per cell that make it so
     CHAIN_FAR = 25165824    # bytes of all arrays per thread from which on they are fetched ahead of use: more than caches keep
     CHAIN_FEW = 4           # arrays that are foreseen where a cell's arithmetic leaves the time for it; fewer always are
     CHAIN_LIGHT = 4         # additions per cell that do not
@@ -79,6 +83,7 @@ cdef struct ChainPlan:
     Py_ssize_t bytes                    # of all arrays; 0 where one operation leaves nothing to another
     Py_ssize_t cells
     Py_ssize_t cost                     # of one cell, in additions
+    Py_ssize_t heaviest                 # and of the operation that has most of it
     Py_ssize_t segment                  # cells between two places where an input changes or starts again
     Py_ssize_t item[CHAIN_PLACES]       # bytes of a cell of each place
     Py_ssize_t widest                   # the most that one has
@@ -101,7 +106,7 @@ cdef inline Py_ssize_t chain_begin(const ChainPlan* p, char** arrays, bint far, 
     cdef Py_ssize_t n = CHAIN if near or p.ops > 1 else p.cells     # one operation leaves nothing in the cache for another
     if far:
         n = CHAIN_FETCH // p.item[CHAIN_INPUTS]
-    elif p.bytes >= CHAIN_FAR:
+    elif p.bytes >= CHAIN_FAR and p.heaviest >= CHAIN_HEAVY:
         n = CHAIN_SHORT
     cdef int k
     if near and p.repeats:
@@ -153,7 +158,7 @@ cdef inline void chain_ahead(ChainPlan* p, bint summed) noexcept:
         arrays += not near[k]
         p.widest = max(p.widest, p.item[k])
     p.bytes = p.cells * cell if p.ops > 1 else 0
-    p.fetches = arrays > CHAIN_FEW or arrays == CHAIN_FEW and p.cost <= CHAIN_LIGHT
+    p.fetches = not summed and (arrays > CHAIN_FEW or arrays == CHAIN_FEW and p.cost <= CHAIN_LIGHT)
     for i in range(p.ops):
         before.fetches = 0
         for k in range(p.op[i].arity + 1):
@@ -165,8 +170,8 @@ cdef inline void chain_ahead(ChainPlan* p, bint summed) noexcept:
         before = &p.op[i]
 
 
-cdef inline bint chain_far(const ChainPlan* p, int threads) noexcept nogil:
-    return p.fetches and p.bytes >= <Py_ssize_t>CHAIN_FAR * threads
+cdef inline bint chain_far(Py_ssize_t bytes, int threads) noexcept nogil:
+    return bytes >= <Py_ssize_t>CHAIN_FAR * threads
 
 
 cdef inline void chain_open(const ChainPlan* p, char** arrays, char* temps, Py_ssize_t most, Py_ssize_t first,
@@ -240,7 +245,7 @@ cdef inline void chain_task(const ChainPlan* p, char** arrays, bint far, Py_ssiz
 cdef inline void chain_run(const ChainPlan* p, char** arrays) noexcept nogil:
     cdef Py_ssize_t i, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
     cdef int threads = threads_for(p.cells * p.cost)
-    cdef bint far = chain_far(p, threads)
+    cdef bint far = p.fetches and chain_far(p.bytes, threads)
     if threads == 1 or tasks == 1:
         chain_task(p, arrays, far, 0, p.cells)
         return

@@ -13,7 +13,7 @@ from cython.parallel cimport prange
 
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
-    CHAIN, CHAIN_FAR, CHAIN_FETCH, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp,
+    CHAIN, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp,
     ChainPlan, ChainView, chain_ahead, chain_far, chain_move, chain_open, chain_run, lnn_binary, lnn_chain_walk, lnn_unary, lnn_where,
 )
 from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
@@ -271,11 +271,11 @@ cdef int run_chain(const void* plan, char** arrays) noexcept nogil:
 
 cdef tuple read_chain(ChainPlan* p, Py_ssize_t cells, list inputs, list ops, list items, bint wide, int outputs, bint summed=False):
     """Fill in the plan; returns the bytes of inputs and outputs, which stay in the cache where they are only summed."""
-    cdef int i, k, readable = CHAIN_OUT     # places below are inputs and temporaries, and outputs that have been written
+    cdef int i, k, cost, readable = CHAIN_OUT     # places below are inputs and temporaries, and outputs that have been written
     if len(inputs) > CHAIN_INPUTS or len(ops) > CHAIN_OPS or len(items) != CHAIN_PLACES or not 1 <= outputs <= CHAIN_OUTPUTS:
         raise ValueError(f"chain: at most {CHAIN_INPUTS} inputs and {CHAIN_OPS} operations; got {len(inputs)} and {len(ops)}")
     p.inputs, p.ops, p.cells, p.cost, p.segment = len(inputs), len(ops), cells, 0, max(cells, <Py_ssize_t>1)
-    p.outputs = outputs
+    p.outputs, p.heaviest = outputs, 0
     for i in range(CHAIN_PLACES):
         p.item[i] = items[i]
     sizes = []
@@ -288,7 +288,8 @@ cdef tuple read_chain(ChainPlan* p, Py_ssize_t cells, list inputs, list ops, lis
         sizes.append(cells * p.item[CHAIN_OUT + i])
     for i in range(p.ops):
         op, sources, p.op[i].dst, p.op[i].p0, p.op[i].p1 = ops[i]
-        p.cost += chain_op(&p.op[i], op, wide)
+        cost = chain_op(&p.op[i], op, wide)
+        p.cost, p.heaviest = p.cost + cost, max(p.heaviest, <Py_ssize_t>cost)
         if len(sources) != p.op[i].arity or not CHAIN_INPUTS <= p.op[i].dst < CHAIN_OUT + outputs:
             raise ValueError(f"chain: {op} takes {p.op[i].arity} operands and writes a temporary; got {sources}")
         for k in range(p.op[i].arity):
@@ -329,7 +330,7 @@ cdef int run_both(const void* plan, char** at) noexcept nogil:
     cdef const BothPlan* p = <const BothPlan*>plan
     cdef Py_ssize_t i, skip, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
     cdef int threads = threads_for(p.cells * p.cost)
-    cdef bint far = 4 * p.item * p.cells >= <Py_ssize_t>CHAIN_FAR * threads
+    cdef bint far = chain_far(4 * p.item * p.cells, threads)
     cdef char** rest = at + 1 + p.number
     if threads == 1 or tasks == 1:
         p.f(at[0], at[1], rest[0], rest[1], rest[2], p.cells, far)
@@ -373,21 +374,20 @@ cdef void put_sum(bint wide, const char* x, Py_ssize_t n, double count, char* to
         (<float*>to)[cell] = <float>(lnn_row_sum_f32(<const float*>x, n) / count)
 
 
-cdef void total_task(const TotalPlan* p, char** arrays, bint far, Py_ssize_t task, char** sums) noexcept nogil:
+cdef void total_task(const TotalPlan* p, char** arrays, Py_ssize_t task, char** sums) noexcept nogil:
     cdef const ChainPlan* c = &p.chain
     cdef char temps[CHAIN_TEMPS * CHAIN * 8]
     cdef char line[CHAIN_OUTPUTS][TOTAL_LINE * 8]
     cdef char lines[CHAIN_OUTPUTS][TOTAL_LINES * 8]
     cdef ChainView view
     cdef Py_ssize_t first = task * CHAIN_TASK, stop = min(c.cells, first + CHAIN_TASK), n
-    cdef Py_ssize_t most = CHAIN_FETCH // c.item[CHAIN_INPUTS] if far else TOTAL_LINE
     cdef int k, found = 0
-    chain_open(c, arrays, temps, most, first, &view)
+    chain_open(c, arrays, temps, TOTAL_LINE, first, &view)
     while first < stop:
         n = min(stop - first, <Py_ssize_t>TOTAL_LINE)
         for k in range(c.outputs):
             view.at[CHAIN_OUT + k] = line[k]
-        lnn_chain_walk(c.op, c.ops, &view, n, most, far)
+        lnn_chain_walk(c.op, c.ops, &view, n, TOTAL_LINE, False)
         chain_move(c, &view, n)
         for k in range(c.outputs):
             put_sum(p.wide, line[k], n, 1, lines[k], found)
@@ -399,7 +399,7 @@ cdef void total_task(const TotalPlan* p, char** arrays, bint far, Py_ssize_t tas
 cdef int run_total(const void* plan, char** arrays) noexcept nogil:
     cdef const TotalPlan* p = <const TotalPlan*>plan
     cdef Py_ssize_t i, tasks = (p.chain.cells + CHAIN_TASK - 1) // CHAIN_TASK
-    cdef int k, threads = threads_for(p.chain.cells * p.chain.cost), far = chain_far(&p.chain, threads)
+    cdef int k, threads = threads_for(p.chain.cells * p.chain.cost)
     cdef char* sums[CHAIN_OUTPUTS]
     sums[0] = <char*>take_scratch(max(tasks, <Py_ssize_t>1) * 8 * CHAIN_OUTPUTS)
     if sums[0] == NULL:
@@ -407,10 +407,10 @@ cdef int run_total(const void* plan, char** arrays) noexcept nogil:
     sums[1] = sums[0] + tasks * 8
     if threads == 1:
         for i in range(tasks):
-            total_task(p, arrays, far, i, sums)
+            total_task(p, arrays, i, sums)
     else:
         for i in prange(tasks, num_threads=threads, schedule="static"):
-            total_task(p, arrays, far, i, sums)
+            total_task(p, arrays, i, sums)
     for k in range(p.chain.outputs):
         put_sum(p.wide, sums[k], tasks, p.count[k], arrays[p.chain.inputs + k], 0)
     give_scratch(sums[0])

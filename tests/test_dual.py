@@ -89,7 +89,7 @@ FAR = {
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", FAR)
 def test_of_arrays_that_no_cache_holds_as_well(name, dtype):
-    """Arrays of more than 24 MB go by other segments, per thread fetched ahead of use; the last one is short."""
+    """More than 24 MB: light functions fetch ahead of use, heavy ones go by short segments; the last one is shorter."""
     rng = np.random.default_rng(0)
     x, v = (ln.tensor(rng.standard_normal((9, 7, 211, 151)).astype(dtype)) for _ in range(2))
     with ln.num_threads(1):
@@ -314,7 +314,7 @@ def test_a_losss_tangent_is_within_the_bound_of_a_sum(loss, reduction, moving):
 
 
 def test_sums_over_arrays_that_no_cache_holds_are_exact_where_they_can_be():
-    """2²¹ and some cells: fetched ahead of use by short segments, summed by the same lines as ever."""
+    """2²¹ and some cells: nothing is fetched, and the lines are summed that always are."""
     x, t, x_dot, t_dot = (ln.tensor(a.astype("float32")) for a in np.random.default_rng(2).integers(0, 2, (4, (1 << 21) + 333)))
     with ln.num_threads(1):
         y, dot = ln.jvp(lambda x, t: F.mse_loss(x, t, "sum"), (x, t), (x_dot, t_dot))
