@@ -246,6 +246,18 @@ def test_a_value_times_itself_moves_by_one_product_twice(monkeypatch):
     assert [[op.name for op in ops] for ops in chains] == [["mul", "mul", "add"]]
 
 
+def test_a_number_comes_after_the_array_it_multiplies(monkeypatch):
+    """Both products of 3·x, as loops are made for that."""
+    pairs = []
+    monkeypatch.setattr(dual, "_apart", lambda recorder, tangent: pairs.append([op.operands for op in recorder.ops]))
+    registry["mul"].duals.clear()
+    try:
+        ln.jvp(lambda x: 3.0 * x, (X,), (X,))
+    finally:
+        registry["mul"].duals.clear()
+    assert pairs == [[(1, 0), (2, 0)]]
+
+
 def test_tangents_cells_hold_what_is_computed_on_the_way():
     """Truth values have cells of another size, which must not be written over while they are read."""
     squares = [Written("mul", (0, 0), ()), Written("mul", (0, 1), ()), Written("add", (-2, -2), ())]

@@ -47,8 +47,9 @@ class _Recorder:
         if not in_chains(prim) or all(self._repeats(cell) for cell in cells):  # of short arrays a chain would make long ones
             raise _NoChain
         numbers = tuple(float(params[name]) for name in prim.pointwise or ())
-        places = [cell.place for cell in cells]
-        op = Written(prim.name, tuple(sorted(places) if prim.name in COMMUTE else places), numbers)
+        if prim.name in COMMUTE:  # in one order, a number after an array: loops are made for that
+            cells = sorted(cells, key=lambda cell: (self._repeats(cell), cell.place))
+        op = Written(prim.name, tuple(cell.place for cell in cells), numbers)
         if op not in self.ops:  # the rule may ask for the value again, and of x·x it is the same product twice
             self.ops.append(op)
         return Cell(self, -1 - self.ops.index(op), aval)
