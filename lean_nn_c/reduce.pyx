@@ -27,6 +27,7 @@ cdef enum:
     SPLIT = 8192        # a longer sum is cut into parts of this length, which threads share
     TASK = 4096         # elements a task has at least, where lines are short
     EXP_COST = 8        # one exp in additions
+    PARTS = 64          # of a line whose extreme threads look for together
     PASSES = 72         # of one sum: 32 groups of axes at most, few of them so long that they are cut
 
 
@@ -226,6 +227,17 @@ cdef inline void row_extremes(const real* x, real* y, int64_t* idx, Py_ssize_t n
         lnn_row_extremes_f64(x, y, idx, n, rows, least)
 
 
+cdef void extreme_of_parts(const real* x, real* y, int64_t* idx, Py_ssize_t n, bint least, int threads) noexcept nogil:
+    """Of one line: the first part whose extreme is that of all has it. There is nothing to round, so any cut gives the same."""
+    cdef real best[PARTS]
+    cdef int64_t place[PARTS]
+    cdef Py_ssize_t part, size = (n + PARTS - 1) // PARTS, parts = (n + size - 1) // size
+    for part in prange(parts, num_threads=threads, schedule="static"):
+        row_extremes(x + part * size, best + part, place + part, min(size, n - part * size), 1, least)
+    row_extremes(<const real*>best, y, idx, parts, 1, least)
+    idx[0] = idx[0] * size + place[idx[0]]
+
+
 cdef void extreme_all(const real* x, real* y, int64_t* idx, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner,
                       bint least) noexcept nogil:
     cdef Py_ssize_t task, blocks = (inner + COLUMNS - 1) // COLUMNS
@@ -234,6 +246,10 @@ cdef void extreme_all(const real* x, real* y, int64_t* idx, Py_ssize_t outer, Py
     if inner == 1:
         if threads == 1:
             row_extremes(x, y, idx, n, outer, least)
+            return
+        if outer < threads:
+            for task in range(outer):
+                extreme_of_parts(x + task * n, y + task, idx + task, n, least, threads)
             return
         for task in prange((outer + each - 1) // each, num_threads=threads, schedule="static"):
             row_extremes(x + task * each * n, y + task * each, idx + task * each, n, min(outer - task * each, each), least)

@@ -163,6 +163,23 @@ def test_extreme_threads_and_refusal():
         extreme(np.empty((2, 0, 3)), True)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [32768, 40001, 100000])
+@pytest.mark.parametrize("least", [False, True])
+def test_threads_look_for_one_extreme_together(n, dtype, least):
+    """The first of equals, in whatever part it is, and the first NaN."""
+    x = values((1, n, 1), dtype)
+    top = -9 if least else 9
+    for places in ([], [n - 1], [n // 3, n // 2], [0, n - 1], [n // 64, n // 64 + 1]):
+        x[0, places, 0] = top
+        y, idx = on_threads(lambda: extreme(x, least))
+        pick = np.argmin if least else np.argmax
+        assert (y[0, 0], idx[0, 0]) == (x.min() if least else x.max(), pick(x))
+    x[0, [n // 2, n - 2], 0] = np.nan
+    y, idx = on_threads(lambda: extreme(x, least))
+    assert np.isnan(y[0, 0]) and idx[0, 0] == n // 2
+
+
 # ----------------------------------------------------------------------------------------------- softmax
 
 
