@@ -152,6 +152,9 @@ FUNCTIONS = {
     "softplus": (F.softplus, ["softplus"]), "max_pool2d": (lambda x: F.max_pool2d(x, 2), ["max_pool_value"]),
     "x·x + 3x": (lambda x: x * x + 3.0 * x, ["mul", "add"]), "x/|x|": (lambda x: x / x.abs(), ["div", "abs"]),
     "maximum": (lambda x: F.maximum(x, x * 0.5), ["maximum", "mul"]), "avg_pool2d": (lambda x: F.avg_pool2d(x, 2), ["avg_pool"]),
+    "max": (lambda x: F.max(x, 1).values, ["max"]), "min of rows": (lambda x: F.min(x, 3).values, ["min"]),
+    "max of all": (lambda x: F.max(x * x), ["max"]),
+    "winners": (lambda x: F.max_pool2d(x, 2, return_indices=True)[0], ["max_pool"]),
     "minimum": (lambda x: F.minimum(x, 0.5), ["minimum"]), "−x": (lambda x: -x, ["neg"]),
     "cube": (lambda x: x**3, ["pow"]), "1/(1 + x²)": (lambda x: 1.0 / (1.0 + x * x), ["div"]),
     "square": (lambda x: x**2, ["square"]), "concat": (lambda x: F.concat((x, x * x), 1), ["concat"]),
@@ -256,6 +259,28 @@ def test_a_number_comes_after_the_array_it_multiplies(monkeypatch):
     finally:
         registry["mul"].duals.clear()
     assert pairs == [[(1, 0), (2, 0)]]
+
+
+WINDOWS = [((2, 2),), ((1, 3),), ((3, 2),), ((2, 2), (1, 2)), ((2, 2), (3, 2), 1), ((2, 2), (2, 2), 0, 2)]
+
+
+@pytest.mark.parametrize("geometry", WINDOWS, ids=str)
+def test_winners_and_tangents_have_the_rules_bits(geometry):
+    """Looked up, or in a second pass where windows are small and lie apart."""
+    window = strided("max_pool2d", 2, *geometry)
+    x = np.round(np.random.default_rng(1).standard_normal((2, 3, 9, 11)), 1).astype("float32")
+    x[0, 1, 4, 5] = np.nan
+    t = np.arange(x.size, dtype="float32").reshape(x.shape)
+    places = []
+
+    def values(x):
+        y, idx = registry["max_pool"](x, window=window)
+        places.append(idx)
+        return y
+
+    y, dot = ln.jvp(values, (x,), (t,))
+    want, idx = registry["max_pool"](x, window=window)
+    assert bits([y, *places, dot]) == bits([want, idx, registry["gather_at"](t, idx)])
 
 
 def test_tangents_cells_hold_what_is_computed_on_the_way():

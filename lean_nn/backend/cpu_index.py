@@ -66,6 +66,34 @@ def scatter_add_at() -> Make:
     return _slot("scatter_add_at", "scatter_add_at", lambda g, idx, out, axis: (prod(g[:2]), prod(out[2:]), prod(g[2:]), 1))
 
 
+# --- duals: the tangent is looked up where the value was found, as the rule does ---
+
+
+def at_extremes() -> Make:
+    """Reads one element of each line along an axis, which the index lacks."""
+
+    def sizes(x: Shape, idx: Shape, out: Shape, axis: int) -> Sizes:
+        outer, n, inner = spans(x, axis)
+        return outer, n, 1, inner
+
+    return _slot("gather", "gather", sizes)
+
+
+def found(value: Make, look: Make) -> Callable[..., Any]:
+    """The ``dual`` slot of a primitive that gives values and their places."""
+
+    def dual(x: Aval, *, moves: tuple[bool], out: tuple[Aval, Aval], **params: Any) -> Any:
+        find, fetch = value(x, out=out, **params), look(x, out[1], out=out[:1], **params)
+
+        def kernel(x: Any, t: Any, y: Any, idx: Any, dot: Any) -> None:
+            find(x, y, idx)
+            fetch(t, idx, dot)
+
+        return kernel
+
+    return dual
+
+
 # --- one element at a time ---
 
 

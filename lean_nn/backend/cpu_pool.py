@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lean_nn.backend import cpu_index
 from lean_nn.primitive import Aval
 from lean_nn.spec.geometry import refused_beta
 from lean_nn.window import Bins, Window
@@ -37,6 +38,28 @@ def max_pool_step(x: Aval, *, out: tuple[Aval, ...], window: Window | Bins) -> S
 def max_pool_dual(x: Aval, *, moves: tuple[bool, ...], out: tuple[Aval, ...], window: Window | Bins) -> Step:
     """x, ẋ ↦ y, ẏ: the cell that wins gives both, and nobody writes down its place."""
     return _max(x, "tangents", window)
+
+
+FEW = 4  # cells of windows that lie apart, from which both are read in less time than each winner's tangent is looked up
+_looked_up = cpu_index.found(max_pool_step, cpu_index.gather_at())
+
+
+def _lie_apart(window: Window) -> bool:
+    sides = zip(window.kernel, window.stride, window.dilation, strict=True)
+    return all(r * (k - 1) < s for k, s, r in sides)
+
+
+def winners_dual(x: Aval, *, moves: tuple[bool, ...], out: tuple[Aval, Aval], window: Window | Bins) -> Any:
+    """x, ẋ ↦ y, winners, ẏ: a look-up at the winners, or a second pass."""
+    if isinstance(window, Bins) or prod(window.kernel) > FEW or not _lie_apart(window):
+        return _looked_up(x, moves=moves, out=out, window=window)
+    find, move = _max(x, "places", window), _max(x, "tangents", window)
+
+    def kernel(x: Any, t: Any, y: Any, idx: Any, dot: Any) -> None:
+        find(x, y, idx)
+        move(x, t, y, dot)
+
+    return kernel
 
 
 def _max(x: Aval, beside: str, window: Window | Bins) -> Step:

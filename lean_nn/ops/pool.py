@@ -91,6 +91,7 @@ max_pool: Primitive = primitive(
     abstract=_max_abstract,
     spec=meaning("max_pool"),
     step=cpu_pool.max_pool_step,
+    dual=cpu_pool.winners_dual,
     jvp=(lambda t, y, x, *, window: (gather_at(t, y[1]), None),),
     vjp=(lambda g, y, x, *, window: scatter_add_at(g[0], y[1], spatial=x.shape[2:], window=window),),
     differentiable_out=(True, False),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lean_nn.backend import cpu_reduce
+from lean_nn.backend import cpu_index, cpu_reduce
 from lean_nn.ops.broadcast import check_axes, without
 from lean_nn.ops.broadcast import sum as total
 from lean_nn.ops.elementwise import exp, mul, neg, sub
@@ -55,9 +55,10 @@ def _extreme(name: str, least: bool) -> Primitive:
     def cotangent(g: Any, y: Any, x: Any, *, axis: int) -> Any:
         return scatter_add(_kept(g[0], x, axis), _kept(y[1], x, axis), axis=axis, size=x.shape[axis])
 
+    step = cpu_reduce.extreme(name, least)
     return primitive(
-        name, abstract=abstract, spec=meaning(name), step=cpu_reduce.extreme(name, least), jvp=(tangent,), vjp=(cotangent,),
-        differentiable_out=(True, False), saves_output=True, accuracy=Exact(),
+        name, abstract=abstract, spec=meaning(name), step=step, dual=cpu_index.found(step, cpu_index.at_extremes()),
+        jvp=(tangent,), vjp=(cotangent,), differentiable_out=(True, False), saves_output=True, accuracy=Exact(),
     )  # fmt: skip
 
 
