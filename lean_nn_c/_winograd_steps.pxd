@@ -113,25 +113,24 @@ cdef inline void make_v(const Plan* p, int64_t unit, int64_t low, int64_t high, 
     cdef Tiles s
     cdef real number[3]
     cdef const real* headed = <const real*>&number[0] if p.head != NULL and not p.flip else <const real*>NULL
-    cdef int64_t c, i, block, pitch = patch_pitch(p)
+    cdef int64_t c, i, block, pitch
+    cdef bint in_place
     for block in range(p.z.blocks * p.y.blocks * p.x.blocks):
         if not leads(p, block):
             continue
         cut(p, unit, block, &s)
-        if s.whole and headed == NULL:
-            for i in range(p.width):
-                at[i] = x + s.from_image[i]
-            for c in range(low, high):
-                transform_patches(p, &s, block, c, first, stop, per, &at[0], c * p.in_cells, p.x.in_size, v, row)
-            continue
-        memset(&patch[0], 0, patch_size(p) * sizeof(real))      # what no channel of the block writes stays zero
+        in_place = s.whole and headed == NULL
+        pitch = p.x.in_size if in_place else patch_pitch(p)
+        if not in_place:
+            memset(&patch[0], 0, patch_size(p) * sizeof(real))      # what no channel of the block writes stays zero
         for i in range(p.width):
-            at[i] = &patch[0] + s.cell[i]
+            at[i] = x + s.from_image[i] if in_place else <const real*>&patch[0] + s.cell[i]
         for c in range(low, high):
             if headed != NULL:
                 head_numbers(p.head, c, 1, &number[0])
-            bring_patches(p, &s, x + c * p.in_cells, headed, &patch[0], pitch)
-            transform_patches(p, &s, block, c, first, stop, per, &at[0], 0, pitch, v, row)
+            if not in_place:
+                bring_patches(p, &s, x + c * p.in_cells, headed, &patch[0], pitch)
+            transform_patches(p, &s, block, c, first, stop, per, &at[0], c * p.in_cells if in_place else 0, pitch, v, row)
 
 
 cdef inline bint leads(const Plan* p, int64_t block) noexcept nogil:
