@@ -32,6 +32,7 @@ cdef struct Boxes:
     int64_t low[MAX_RANK]       # its taps, of those of the class
     int64_t high[MAX_RANK]
     bint cut[MAX_RANK]
+    int moved                   # axes before this one have the band they had
     bint open                   # the first class has begun
 
 
@@ -124,6 +125,7 @@ cdef inline bint next_box(const Geometry* g, bint transposed, Boxes* b) noexcept
     cdef int i
     for i in range(g.rank - 1, -1, -1):
         b.at[i] = b.end[i]
+        b.moved = i
         if b.at[i] < b.count[i]:
             return True
         b.at[i] = 0
@@ -157,7 +159,8 @@ cdef inline bint next_columns(const Geometry* g, const Planes* p, bint transpose
         cut_axes(g, residue, m, b)
     t.count = 1
     for i in range(g.rank):
-        open_band(g, b, i, residue)
+        if i >= b.moved:
+            open_band(g, b, i, residue)
         t.count *= b.high[i] - b.low[i]
         c.count[i] = b.end[i] - b.at[i]
         c.base += b.at[i] * c.pitch[i]
@@ -173,7 +176,7 @@ cdef inline bint next_class(const Geometry* g, const Planes* p, bint transposed,
     choose_runs(c, width, width // lnn_vectors(m), min(m, <int64_t>LNN_ROWS), t.count * t.channels)
     split_terms(t)
     if t.a != NULL:
-        fill_tables(t, g, p, &b.residue[0] if transposed else NULL, &b.low[0], &b.high[0])
+        fill_tables(t, g, p, &b.residue[0] if transposed else NULL, &b.low[0], &b.high[0], 1)
     return True
 
 

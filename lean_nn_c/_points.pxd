@@ -228,7 +228,7 @@ cdef inline void points_unit(const Points* p, const Geometry* g, const real* sou
     t.b = t.a + p.together * g.taps
     sums = <real*>(t.b + p.together * g.taps)
     packed = sums + strips_at_once(p) * next_sum
-    t.a_channel, t.b_channel, t.patches = g.taps, p.inner, not p.transposed
+    t.a_channel, t.b_channel, t.patches = g.taps * p.width, p.inner, not p.transposed
     source += (n * g.groups + group) * p.channels * p.inner
     w += group * g.og * g.cg * g.taps
     for block in range(p.blocks):
@@ -245,9 +245,7 @@ cdef inline void points_unit(const Points* p, const Geometry* g, const real* sou
             if block == 0:
                 shift_base(p, g, &c)
                 list_points(p, &c, samples, g.groups * p.channels * p.inner, cells, first, at, place)
-            fill_tables(&t, g, &p.source, &b.residue[0] if p.transposed else NULL, &b.low[0], &b.high[0])
-            for i in range(t.together * t.count):
-                t.a[i] *= p.width
+            fill_tables(&t, g, &p.source, &b.residue[0] if p.transposed else NULL, &b.low[0], &b.high[0], p.width)
             for strip in range(strip1 - strip0):
                 m = min(p.rows - (strip0 + strip) * p.width, p.width)
                 points_product(<int>((m + p.lanes - 1) // p.lanes), t.together * t.count, source + channel * p.inner, at + first,

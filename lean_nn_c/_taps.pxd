@@ -65,27 +65,29 @@ cdef inline int64_t table_length(int64_t taps) noexcept nogil:
 
 
 cdef inline void fill_tables(Taps* t, const Geometry* g, const Planes* p, const int64_t* residue, const int64_t* low,
-                             const int64_t* high) noexcept nogil:
+                             const int64_t* high, int64_t size) noexcept nogil:
     """Offsets of every (channel, tap) of a block: of all taps (residue NULL) or those of one residue of conv_input, the ones
-    from `low` to `high` on each axis."""
-    cdef int64_t tap, rest, k, a, b, size, phase_size, channel
+    from `low` to `high` on each axis. Neighbours in the weight are `size` apart."""
+    cdef int64_t count = 1, phase_size = p.plane, tap, k, a, b, channel
     cdef int i
-    for tap in range(t.count):
-        rest, a, b, size, phase_size = tap, 0, 0, 1, p.plane
-        for i in range(g.rank - 1, -1, -1):
-            k = low[i] + rest % (high[i] - low[i])
-            rest //= high[i] - low[i]
+    t.a[0] = t.b[0] = 0
+    for i in range(g.rank - 1, -1, -1):         # what there is of inner axes, once more for every tap of this one, the first last
+        for k in range(high[i] - 1, low[i] - 1, -1):
             if residue == NULL:
-                b += tap_step(g, p, i, k, phase_size)
+                a, b = k, tap_step(g, p, i, k, phase_size)
             else:
-                k = residue[i] + k * period(g.stride[i], g.dil[i])
-                b -= (k * g.dil[i] // g.stride[i]) * p.pitch[i]
-            a += k * size
-            size *= g.ker[i]
-            phase_size *= p.phases[i]
-        for channel in range(max(t.together, 1)):
-            t.a[channel * t.count + tap] = channel * t.a_channel + a
-            t.b[channel * t.count + tap] = channel * t.b_channel + b
+                a = residue[i] + k * period(g.stride[i], g.dil[i])
+                b = -(a * g.dil[i] // g.stride[i]) * p.pitch[i]
+            for tap in range(count):
+                t.a[(k - low[i]) * count + tap] = t.a[tap] + a * size
+                t.b[(k - low[i]) * count + tap] = t.b[tap] + b
+        count *= high[i] - low[i]
+        size *= g.ker[i]
+        phase_size *= p.phases[i]
+    for channel in range(1, t.together):
+        for tap in range(t.count):
+            t.a[channel * t.count + tap] = channel * t.a_channel + t.a[tap]
+            t.b[channel * t.count + tap] = channel * t.b_channel + t.b[tap]
 
 
 cdef inline void columns_of_output(Columns* c, const Geometry* g, const Planes* p) noexcept nogil:
