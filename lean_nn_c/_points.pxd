@@ -19,6 +19,7 @@ sums of one strip of a line of LINE cells, and 16 bytes per cell and term for li
 """
 
 from cython.parallel cimport prange
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
@@ -29,7 +30,7 @@ from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._phases cimport residues
 from lean_nn_c._planes cimport Planes, reach
 from lean_nn_c._queue cimport Queue, draw, open_queue
-from lean_nn_c._simd cimport LNN_WIDE, whole_lines
+from lean_nn_c._simd cimport LNN_ROWS, LNN_WIDE, whole_lines
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._taps cimport Taps, fill_tables
 from lean_nn_c._types cimport real
@@ -41,6 +42,8 @@ from lean_nn_c.threads cimport threads_for
 cdef enum:
     TERMS = 192             # of a block, at most: a strip of the weight leaves room in the first-level cache
     LEAST = 96              # cells that pay for packing the weight
+    PACKING = 5             # cells whose products take as long as packing a strip of the weight,
+    LISTING = 16            # and as listing terms
     LINE = 2048             # cells of one line, at most
     RESIDUES = 8            # of the stride that share a block, at most
     ROOM = 262144           # bytes of a chunk's sums
@@ -96,14 +99,32 @@ cdef inline void open_points(Points* p, const Geometry* g, bint transposed, int 
     if p.strips > 1:                # a block of the source is read again
         some = min(some, ROOM * p.cells // (p.inner * p.together * itemsize))
     some = max(some, <int64_t>LEAST)
-    if ceil_div(g.n * p.cells, some) * g.groups * p.strips < 2 * threads:       # more chunks list their terms more often
-        some = clip(ceil_div(g.n * p.cells, threads), 1, some)
+    p.parts = (p.strips + most - 1) // most
+    cut_chunks(p, g, some)
+    if threads > 1:
+        share_out(p, g, some, threads)
+
+
+cdef inline void cut_chunks(Points* p, const Geometry* g, int64_t some) noexcept nogil:
+    """Chunks of `some` cells, about."""
     p.samples = clip(some // p.cells, 1, g.n)
     p.height = p.lines if p.samples > 1 else clip(some // p.line, 1, p.lines)
     p.chunks = (g.n + p.samples - 1) // p.samples * ((p.lines + p.height - 1) // p.height)
-    if threads > 1 and g.groups * p.chunks < 2 * threads:
-        most = clip(p.strips * p.chunks * g.groups // (2 * threads), 1, most)
-    p.parts = (p.strips + most - 1) // most
+
+
+cdef inline void share_out(Points* p, const Geometry* g, int64_t some, int threads) noexcept nogil:
+    """More chunks, or more parts of the strips, until all threads are busy to the end: but every chunk packs the weight, and every
+    part lists the terms."""
+    cdef Points q = p[0]
+    cdef int64_t pieces, parts, units
+    cdef double cost, best = INFINITY
+    for pieces in range(3):
+        cut_chunks(&q, g, clip(ceil_div(g.n * p.cells, max(pieces * threads, 1)), 1, some))
+        for parts in range(q.parts, min(p.strips, q.parts + 4 * threads) + 1):
+            units = g.groups * q.chunks * parts
+            cost = <double>ceil_div(units, threads) * (ceil_div(p.strips, parts) * (q.samples * q.height * p.line + PACKING) + LISTING)
+            if cost < best:
+                best, p.samples, p.height, p.chunks, p.parts = cost, q.samples, q.height, q.chunks, parts
 
 
 cdef inline int64_t strips_at_once(const Points* p) noexcept nogil:
@@ -259,6 +280,12 @@ cdef inline void points_unit(const Points* p, const Geometry* g, const real* sou
         write_strip(p, <const real*>sums + (strip - strip0) * next_sum, place, first, min(p.rows - strip * p.width, p.width), cells,
                     bias + m if bias != NULL else NULL, tail,
                     out + (n * g.groups * p.rows + m) * p.cells + top * p.line, g.groups * p.rows * p.cells)
+
+
+cdef inline double in_panels(int64_t rows) noexcept nogil:
+    """Rows that take as long as so many do: six at a time, or four that are missing."""
+    cdef int64_t count = ceil_div(rows, LNN_ROWS)
+    return max(rows, 4 * count)
 
 
 cdef inline int threads_of(const Geometry* g) noexcept nogil:

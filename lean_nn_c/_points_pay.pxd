@@ -16,7 +16,7 @@ from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, cells_read
 from lean_nn_c._patches cimport patches_pay
 from lean_nn_c._phases cimport residues
 from lean_nn_c._planes cimport period, reach
-from lean_nn_c._points cimport CELLS, LINE, TAPS, Points, open_points
+from lean_nn_c._points cimport CELLS, LINE, TAPS, Points, in_panels, open_points
 from lean_nn_c._pointwise cimport is_pointwise
 from lean_nn_c._simd cimport LNN_ROWS
 from lean_nn_c._spread cimport spread_suits
@@ -105,12 +105,6 @@ cdef inline double planes_cost(const Geometry* g, Kind kind, const Real* r, int 
 cdef inline double in_pairs(int64_t vectors) noexcept nogil:
     """Vectors of results that take as long as so many do: one alone has too few sums under way."""
     return vectors + 0.4 * (vectors % 2)
-
-
-cdef inline double in_panels(int64_t rows) noexcept nogil:
-    """Rows, likewise: of six at a time, or four that are missing."""
-    cdef int64_t count = ceil_div(rows, LNN_ROWS)
-    return max(rows, 4 * count)
 
 
 cdef inline double points_cost(const Geometry* g, Kind kind, const Real* r, int lanes, int itemsize) noexcept nogil:

@@ -13,18 +13,24 @@ of w_bar. Memory per thread: the lists, 16 bytes per tap and cell of a block (at
 """
 
 from cython.parallel cimport prange
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
 from lean_nn_c._columns cimport MAX_TILE
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._points cimport CELLS, ROOM, threads_of
+from lean_nn_c._points cimport CELLS, ROOM, in_panels, threads_of
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_ROWS, SPARE_LINE, aligned, whole_lines
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport points_product
 from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, Level, level, pack_columns, turn_rows
+
+cdef enum:
+    LISTING = 5             # vectors of products that take as long as listing a cell for a tap,
+    TURNING = 6             # and as turning a vector
+
 
 cdef struct Sums:
     int64_t lanes, vectors      # outputs of a vector, vectors of a strip
@@ -34,6 +40,10 @@ cdef struct Sums:
     int64_t channels, outputs   # parts of the channels, parts of the strips,
     int64_t taps                # and of the taps
     int64_t abreast             # channels whose part of the image, a block, stays in the second-level cache for all taps
+
+
+cdef inline int64_t units_of(const Sums* s, const Geometry* g) noexcept nogil:
+    return g.groups * s.channels * s.outputs * s.taps
 
 
 cdef inline void open_sums(Sums* s, const Geometry* g, int threads, int itemsize) noexcept nogil:
@@ -48,15 +58,26 @@ cdef inline void open_sums(Sums* s, const Geometry* g, int threads, int itemsize
     some = clip(ROOM // (most * g.taps * s.width * itemsize), 1, s.strips)   # strips
     s.channels, s.outputs = (g.cg + most - 1) // most, (s.strips + some - 1) // some
     s.abreast = max(ROOM * s.pieces // (s.together * g.cells * itemsize) // LNN_ROWS, <int64_t>1) * LNN_ROWS
-    while g.groups * s.channels * s.outputs < 2 * threads and s.outputs < s.strips:
-        s.outputs = min(2 * s.outputs, s.strips)
-    while g.groups * s.channels * s.outputs < 2 * threads and g.cg >= 2 * LNN_ROWS * s.channels:
-        s.channels *= 2
-    s.taps = clip(ceil_div(2 * threads, g.groups * s.channels * s.outputs), 1, g.taps)
+    s.taps = 1
+    if threads > 1:
+        share_sums(s, g, threads)
 
 
-cdef inline int64_t units_of(const Sums* s, const Geometry* g) noexcept nogil:
-    return g.groups * s.channels * s.outputs * s.taps
+cdef inline void share_sums(Sums* s, const Geometry* g, int threads) noexcept nogil:
+    """More parts, until all threads are busy to the end: but each lists the cells of its taps, and turns its outputs."""
+    cdef Sums q = s[0], found = s[0]
+    cdef int64_t taps, strips, parts
+    cdef double cost, best = INFINITY
+    for q.taps in range(1, min(g.taps, <int64_t>(2 * threads)) + 1):
+        for q.outputs in range(s.outputs, min(q.strips, s.outputs + 2 * threads) + 1):
+            for parts in range(3):
+                q.channels = min(s.channels * max(parts * threads, 1), g.cg)
+                taps, strips = ceil_div(g.taps, q.taps), ceil_div(q.strips, q.outputs)
+                cost = <double>ceil_div(units_of(&q, g), threads) * (
+                    taps * (strips * q.vectors * in_panels(ceil_div(g.cg, q.channels)) + LISTING) + strips * q.vectors * TURNING)
+                if cost < best:
+                    best, found = cost, q
+    s[0] = found
 
 
 cdef inline int64_t sums_size(const Sums* s, const Geometry* g) noexcept nogil:
