@@ -4,7 +4,8 @@ Here the register tile is turned round. Its vectors run along the results (outpu
 term after term; its six rows are six cells of the result, and the cell of the source that a row reads for a term is one
 number, which may lie anywhere: for any rank, stride and dilation it is the place of the row plus an offset of the term. So
 nothing of the source is copied, neither into planes nor into strips. And rows that meet the same padding (_bands.pxd, every
-axis cut) have terms of their own: no zero is ever multiplied.
+axis cut) have terms of their own: no zero is ever multiplied. A tile reads from as many lines as there are channels and rows of
+the kernel, too many for the machine to guess: of a source that no cache keeps they are called in during the tile before.
 
 A chunk is some samples, or some lines of one along the first axis, as far as ROOM suffices, or one line. For each block of channels
 the weight is packed once, some strips of results; then class after class the terms are listed, and every strip meets the
@@ -15,7 +16,7 @@ What takes the time are tiles (gemm.pyx) and packing (taps.pyx) of the level tha
 
 Blocks are added in order and depend on the geometry alone, as do the terms of a class: so do the bits. Error: gamma_n, as by
 taps. Memory per thread: less than 1 MB, with vectors of any width: the sums and a strip of the weight, at most ROOM bytes each, or the
-sums of one strip of a line of LINE cells, and 16 bytes per cell and term for lists.
+sums of one strip of a line of LINE cells, and lists of 16 bytes per cell, 24 per term.
 """
 
 from cython.parallel cimport prange
@@ -27,6 +28,7 @@ from lean_nn_c._bands cimport Boxes, next_columns
 from lean_nn_c._columns cimport MAX_TILE, Columns, cells_of
 from lean_nn_c._geometry cimport MAX_RANK, Geometry, ceil_div, clip
 from lean_nn_c._openmp cimport omp_get_thread_num
+from lean_nn_c._packed cimport FAR
 from lean_nn_c._phases cimport residues
 from lean_nn_c._planes cimport Planes, reach
 from lean_nn_c._queue cimport Queue, draw, open_queue
@@ -34,7 +36,7 @@ from lean_nn_c._simd cimport LNN_ROWS, LNN_WIDE, whole_lines
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._taps cimport Taps, fill_tables
 from lean_nn_c._types cimport real
-from lean_nn_c.gemm cimport points_product
+from lean_nn_c.gemm cimport Ahead, points_product
 from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, Level, end_row, level, pack_columns
 from lean_nn_c.threads cimport threads_for
@@ -47,6 +49,7 @@ cdef enum:
     LINE = 2048             # cells of one line, at most
     RESIDUES = 8            # of the stride that share a block, at most
     ROOM = 262144           # bytes of a chunk's sums
+    NEAR = 16               # cells of a cache line, or two
     STRIPS = 8              # of results that are computed together, at most
     CELLS = 256             # conv_weight: cells of a block, likewise
     TAPS = 64               # and taps whose cells are listed
@@ -139,7 +142,7 @@ cdef inline int64_t list_length(const Points* p) noexcept nogil:
 cdef inline int64_t points_scratch(const Points* p, const Geometry* g, int itemsize) noexcept nogil:
     """Bytes that a thread needs."""
     return whole_lines(((p.samples * p.height * p.line + p.together * g.taps) * strips_at_once(p) + LNN_WIDE) * p.width) * itemsize + (
-        2 * list_length(p) + 2 * p.together * g.taps) * <int64_t>sizeof(int64_t)
+        2 * list_length(p) + 3 * p.together * g.taps) * <int64_t>sizeof(int64_t)
 
 
 cdef inline void pack_strips(const Points* p, const Geometry* g, const real* w, int64_t channels, int64_t first, int64_t stop,
@@ -230,6 +233,16 @@ cdef inline void write_strip(const Points* p, const real* sums, const int64_t* p
         first += width
 
 
+cdef inline int64_t list_lines(const Taps* t, int64_t* near) noexcept nogil:
+    """Of terms that are near each other in the source the last one; returns how many there are."""
+    cdef int64_t i, terms = t.together * t.count, lines = 0
+    for i in range(terms):
+        if i + 1 == terms or not -NEAR < t.b[i + 1] - t.b[i] < NEAR:
+            near[lines] = t.b[i]
+            lines += 1
+    return lines
+
+
 cdef inline void points_unit(const Points* p, const Geometry* g, const real* source, const real* w, const real* bias,
                              const lnn_tail* tail, real* out, int64_t index, char* scratch) noexcept nogil:
     """Some strips of results of one chunk of a group."""
@@ -240,14 +253,19 @@ cdef inline void points_unit(const Points* p, const Geometry* g, const real* sou
     cdef int64_t block, channel, i, strip, first, count, next_sum = samples * cells * p.width, m
     cdef int64_t* at = <int64_t*>scratch
     cdef int64_t* place = at + list_length(p)
+    cdef int64_t* near
     cdef real* sums
     cdef real* packed
     cdef Boxes b
     cdef Columns c
     cdef Taps t
+    cdef Ahead ahead
+    cdef bint far = g.n * g.groups * p.channels * p.inner * <int64_t>sizeof(real) > FAR
     t.a = place + list_length(p)
     t.b = t.a + p.together * g.taps
-    sums = <real*>(t.b + p.together * g.taps)
+    near = t.b + p.together * g.taps
+    ahead.off, ahead.step, ahead.length = near, sizeof(real), 1
+    sums = <real*>(near + p.together * g.taps)
     packed = sums + strips_at_once(p) * next_sum
     t.a_channel, t.b_channel, t.patches = g.taps * p.width, p.inner, not p.transposed
     source += (n * g.groups + group) * p.channels * p.inner
@@ -267,11 +285,13 @@ cdef inline void points_unit(const Points* p, const Geometry* g, const real* sou
                 shift_base(p, g, &c)
                 list_points(p, &c, samples, g.groups * p.channels * p.inner, cells, first, at, place)
             fill_tables(&t, g, &p.source, &b.residue[0] if p.transposed else NULL, &b.low[0], &b.high[0], p.width)
+            ahead.rows = list_lines(&t, near) if far else 0
             for strip in range(strip1 - strip0):
                 m = min(p.rows - (strip0 + strip) * p.width, p.width)
                 points_product(<int>((m + p.lanes - 1) // p.lanes), t.together * t.count, source + channel * p.inner, at + first,
                                count, t.b, <const real*>packed + strip * t.together * g.taps * p.width, t.a, block > 0,
-                               sums + strip * next_sum + first * p.width, p.width)
+                               sums + strip * next_sum + first * p.width, p.width, &ahead)
+                ahead.rows = 0          # further strips find them in the cache
             first += count
     for i in range(LNN_WIDE * p.lanes):        # cells that there are not
         place[first + i] = place[first - 1]

@@ -23,7 +23,7 @@ from lean_nn_c._points cimport CELLS, ROOM, in_panels, threads_of
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport LNN_ROWS, SPARE_LINE, aligned, whole_lines
 from lean_nn_c._types cimport real
-from lean_nn_c.gemm cimport points_product
+from lean_nn_c.gemm cimport Ahead, points_product
 from lean_nn_c.step cimport give_scratch, take_scratch
 from lean_nn_c.taps cimport DONE, NO_MEMORY, Level, level, pack_columns, turn_rows
 
@@ -171,7 +171,9 @@ cdef inline void sums_unit(const Sums* s, const Geometry* g, const real* x, cons
     cdef int64_t runs = 1 if s.taps == 1 else channels         # of neighbours in w_bar
     cdef int64_t* at = lists + 2 * s.block * g.taps
     cdef int64_t* counts = at + g.cg
+    cdef Ahead ahead
     cdef real* turned = sums + (strip1 - strip0) * next_strip
+    ahead.rows = 0
     x += (group * g.cg + c0) * g.cells
     for i in range(channels):
         at[i] = i * g.cells
@@ -191,7 +193,7 @@ cdef inline void sums_unit(const Sums* s, const Geometry* g, const real* x, cons
                         points_product(<int>((outputs + s.lanes - 1) // s.lanes), counts[tap] * samples, x + n * g.c * g.cells,
                                        at + c, min(s.abreast, channels - c), lists + 2 * tap * s.block, <const real*>turned,
                                        lists + (2 * tap + 1) * s.block, piece + n > 0,
-                                       sums + (strip - strip0) * next_strip + (c * taps + tap - tap0) * s.width, taps * s.width)
+                                       sums + (strip - strip0) * next_strip + (c * taps + tap - tap0) * s.width, taps * s.width, &ahead)
                     c += s.abreast
             n += samples
     for strip in range(strip0, strip1):

@@ -100,7 +100,7 @@ cdef void rows_product(const Panels* p, int64_t k, const real* a, int64_t row, c
                        const int64_t* boff, const real* start, bint add, real* c, int64_t ldc,
                        int64_t columns) noexcept nogil
 cdef void points_product(int vectors, int64_t k, const real* a, const int64_t* at, int64_t count, const int64_t* aoff, const real* b,
-                         const int64_t* boff, bint add, real* c, int64_t ldc) noexcept nogil
+                         const int64_t* boff, bint add, real* c, int64_t ldc, Ahead* ahead) noexcept nogil
 cdef void dot_products(int mr, int nr, int64_t k, const real** arow, const real** brow, bint add, real* c, int64_t ldo,
                        int64_t ldn) noexcept nogil
 cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,

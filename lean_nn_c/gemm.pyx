@@ -268,14 +268,18 @@ cdef void rows_product(const Panels* p, int64_t k, const real* a, int64_t row, c
 
 
 cdef void points_product(int vectors, int64_t k, const real* a, const int64_t* at, int64_t count, const int64_t* aoff, const real* b,
-                         const int64_t* boff, bint add, real* c, int64_t ldc) noexcept nogil:
-    """c[m, j] = (add ? itself : 0) + sum_k a[at[m] + aoff[k]] * b[boff[k] + j] for m < count, j in `vectors` vectors."""
+                         const int64_t* boff, bint add, real* c, int64_t ldc, Ahead* ahead) noexcept nogil:
+    """c[m, j] = (add ? itself : 0) + sum_k a[at[m] + aoff[k]] * b[boff[k] + j] for m < count, j in `vectors` vectors; meanwhile
+    call in what the tile after reads."""
     cdef const real* rows[LNN_ROWS]
     cdef Panels p = panels_of(count)
     cdef int64_t i, first = 0
     cdef int m, mr
     for i in range(p.count):
         mr = rows_in(&p, i)
+        if ahead.rows and first + 2 * mr <= count:
+            ahead.place = <const char*>(a + at[first + 2 * mr - 1])
+            call_in(ahead, 0, 1)
         for m in range(mr):
             rows[m] = a + at[first + m]
         tile(mr, vectors, k, rows, aoff, b, boff, <const real*>NULL, add, c + first * ldc, ldc)
