@@ -291,7 +291,7 @@ cdef int fold(const Plan* p, const real* cols, real* x_bar) noexcept nogil:
     if results == 0 or p.g.outs == 0:
         memset(x_bar, 0, results * sizeof(real))
     else:
-        direct_fold(&p.g, cols, x_bar)
+        direct_fold(&p.g, cols, False, x_bar)
     return STEP_DONE
 
 

@@ -15,4 +15,4 @@ cdef int strips_conv(const Geometry* g, bint transposed, const real* source, con
                      const lnn_tail* tail, real* out) noexcept nogil
 cdef int strips_conv_weight(const Geometry* g, const real* x, const real* y_bar, real* w_bar) noexcept nogil
 cdef void direct_unfold(const Geometry* g, const real* x, real* cols) noexcept nogil
-cdef void direct_fold(const Geometry* g, const real* cols, real* x_bar) noexcept nogil
+cdef void direct_fold(const Geometry* g, const real* cols, bint add, real* x_bar) noexcept nogil

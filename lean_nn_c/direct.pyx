@@ -193,18 +193,19 @@ cdef void direct_unfold(const Geometry* g, const real* x, real* cols) noexcept n
         unfold_plane(g, x, cols, unit)
 
 
-cdef void fold_plane(const Geometry* g, const real* cols, real* x_bar, int64_t unit) noexcept nogil:
+cdef void fold_plane(const Geometry* g, const real* cols, bint add, real* x_bar, int64_t unit) noexcept nogil:
     cdef int64_t tap
-    memset(x_bar + unit * g.cells, 0, g.cells * sizeof(real))
+    if not add:
+        memset(x_bar + unit * g.cells, 0, g.cells * sizeof(real))
     for tap in range(g.taps):
         walk(ADD, g, tap, <real>0, x_bar + unit * g.cells, <real*>cols + (unit * g.taps + tap) * g.outs, NULL)
 
 
-cdef void direct_fold(const Geometry* g, const real* cols, real* x_bar) noexcept nogil:
-    """x_bar[n, c, cell] = sum of cols[n, c, tap, p] over the (tap, p) that read the cell, taps in order."""
+cdef void direct_fold(const Geometry* g, const real* cols, bint add, real* x_bar) noexcept nogil:
+    """x_bar[n, c, cell] = (add ? itself : 0) + sum of cols[n, c, tap, p] over the (tap, p) that read the cell, taps in order."""
     cdef int64_t unit
     for unit in prange(g.n * g.c, schedule="dynamic", num_threads=threads_of(g, <double>g.n * g.c)):
-        fold_plane(g, cols, x_bar, unit)
+        fold_plane(g, cols, add, x_bar, unit)
 
 
 # --- strips (_strips.pxd): the same sums for few channels, in registers ---
