@@ -91,7 +91,8 @@ cdef inline double planes_cost(const Geometry* g, Kind kind, const Real* r, int 
         pairs, places = min(<double>g.taps * g.outs, 2 * r.pairs), g.taps
         for i in range(g.rank):
             places *= ceil_div(g.inp[i], g.stride[i])
-        return (g.n * (terms * (0.94 * rows * pairs + 1.35 * places) + rows * results * (
+        places = 1.35 * places + 8 * source + 300           # and a plane is filled
+        return (g.n * (terms * (0.94 * rows * pairs + places) + rows * results * (
             (5 if g.stride[g.rank - 1] <= 2 else 10) + 112 / last)) + 9 * rows * terms * g.taps) / lanes + 45000
     pairs = g.taps * results * taps_left(g, kind == CONV_INPUT)
     if kind == CONV_INPUT and fold_pays(g, itemsize):

@@ -162,6 +162,8 @@ LARGE = [
 # What strips are for: few channels on either side of a group (and each of their special cases).
 NARROW = [
     Geometry(2, 5, 5, 5, (115, 113), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # several strips
+    Geometry(2, 12, 6, 6, (13, 18), (1, 1), (2, 2), ((0, 0), (0, 0)), (1, 1)),  # one tap: most cells get nothing
+    Geometry(3, 4, 16, 4, (9, 8, 7), (1, 1, 1), (2, 1, 3), ((0, 0), (0, 0), (0, 0)), (1, 1, 1)),
     Geometry(2, 3, 3, 3, (61, 57), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),  # classes of rows, cells spread out
     Geometry(3, 9, 9, 9, (7, 7), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # rows shorter than a vector
     Geometry(3, 4, 4, 4, (14, 14), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
