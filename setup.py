@@ -42,7 +42,6 @@ DIRECTIVES = {
     "wraparound": False,
     "initializedcheck": DEBUG,
     "cdivision": True,
-    "embedsignature": True,
     "auto_pickle": False,  # what is pickled says how; made by itself it would be 18 kB of the wheel, and load what nobody checked
     "freethreading_compatible": False,
 }
@@ -53,7 +52,7 @@ DIRECTIVES = {
 # too: rows of a depthwise layer are shorter than such vectors, and it lost a third by them).
 # Loops' last few values are not worth vector code of their own (a seventh of elementwise), calls not a table to jump through.
 EPILOGUES = [] if DEBUG else ["--param=vect-epilogues-nomask=0"]
-PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", *EPILOGUES,
+PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic", *EPILOGUES,
                                      "-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]  # fmt: skip
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
@@ -118,16 +117,16 @@ def openmp_works(compiler: str) -> bool:
 def translated() -> dict[str, str]:
     """Every ``.pyx`` of the package as a C file, by module name; memoryview support is shared in one module.
 
-    What is compiled once per level leaves its docstrings in the sources: they would be in the wheel two or three times, 25 kB.
+    Docstrings stay in the sources, but for the tape's, whose error people meet: in the wheel they would be 32 kB.
     """
     names = sorted(path.stem for path in (HERE / PACKAGE).glob("*.pyx"))
     shared = f"{PACKAGE}._cyutility"
     built = []
-    for once in (True, False):
-        modules = [Extension(f"{PACKAGE}.{name}", [f"{PACKAGE}/{name}.pyx"]) for name in names if (name in ONCE) == once]
-        Options.docstrings = once
+    for documented in (True, False):
+        modules = [Extension(f"{PACKAGE}.{name}", [f"{PACKAGE}/{name}.pyx"]) for name in names if (name == "engine") == documented]
+        Options.docstrings = documented
         built += cythonize(
-            [*modules, Extension(shared, [f"{PACKAGE}/_cyutility.c"])] if once else modules,
+            [*modules, Extension(shared, [f"{PACKAGE}/_cyutility.c"])] if documented else modules,
             build_dir=f"build/cython{'-debug' if DEBUG else ''}",
             compiler_directives=DIRECTIVES,
             shared_utility_qualified_name=shared,

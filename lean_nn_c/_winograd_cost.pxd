@@ -21,9 +21,9 @@ cdef inline Costs costs(const Plan* p, bint packed) noexcept nogil:
     """Of conv and conv_input; `packed`: from filters that are transformed already.
 
     On a line the transforms take less: thirteen results of a tile are neighbours, nine taps a filter as it lies. Fitted to 3,500
-    timings of 3 to 15 taps, 8 to 256 channels, 1 to 16 samples of 64 to 8192 cells: 7 and 9 taps are 1.3 and 1.7 times as fast as by taps. Flat tiles: to 9,000 timings of 2 to 7 taps,
-    3 to 256 channels, of which their choices are half a per cent behind the best (3 taps, 64 channels on both sides: 1.4 times as fast, 5 taps,
-    128: 1.8).
+    timings of 3 to 15 taps, 8 to 256 channels, 1 to 16 samples of 64 to 8192 cells: 7 and 9 taps are 1.3 and 1.7 times as fast as by taps.
+    Flat tiles: to 9,000 of 2 to 7 taps, 3 to 256 channels, one thread, float; choices are 1 per cent behind the better of the two (3 taps, 64
+    channels on both sides: 1.4 times as fast, 5 taps, 128: 1.3).
     """
     if p.flat and p.flip:
         return [0.9, 17, 16, 0 if packed else 130, 2.3, 0.2, 0, 0]

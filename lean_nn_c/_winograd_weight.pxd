@@ -228,6 +228,7 @@ cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t stri
     cdef Cells cells
     cdef int64_t c, row, i
     cdef int lane, per_vector = lanes(du), vectors = vectors_of(p, strip, per_vector)
+    cdef bint behind = p.plain and p.w_channel == p.cells       # the next channel's filter lies behind this one's
     memset(&zero[0], 0, sizeof(zero))
     memset(&spare[0], 0, sizeof(spare))
     cells.block = -1
@@ -239,7 +240,7 @@ cdef inline bint make_w(const Plan* p, int64_t first, int64_t stop, int64_t stri
             for lane in range(per_vector):
                 to[lane] = (w_bar + (row + lane) * p.w_row + c * p.w_channel if p.plain and row + lane < p.rows
                             else &spare[p.cells * lane])
-            filters(p.side, p.flat, p.flip, p.plain and c + 1 < stop, du + (c - first) * p.width + i * per_vector, du_step,
+            filters(p.side, p.flat, p.flip, behind and c + 1 < stop, du + (c - first) * p.width + i * per_vector, du_step,
                     add and p.plain, &to[0], &zero[0])
             if not p.plain:
                 spread_filters(p, &cells, row, per_vector, <const real*>&spare[0], add,

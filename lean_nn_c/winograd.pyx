@@ -27,8 +27,8 @@ both, and takes three real ones, of the real parts, of the imaginary parts, and 
 point, so A, G and B have nine rows instead of eight (winograd_points.h), and all that follows holds.
 
 Two dimensions. The same along rows and columns: Y = A^T [(G g G^T) * (B^T d B)] A, i.e. S = 36 multiplications instead of 144 with m = 4,
-16 instead of 36 with m = 2, 81 instead of 400 with r = 5; or along rows alone ("flat"), 6 instead of 12, 9 instead of 20. The sum over channels commutes with A^T, so that each of
-the S points xi is a matrix product of its own,
+16 instead of 36 with m = 2, 81 instead of 400 with r = 5; or along rows alone ("flat"), 6 instead of 12, 9 instead of 20. The sum over
+channels commutes with A^T, so that each of the S points xi is a matrix product of its own,
 
     T_xi[row, tile] = sum_channel U_xi[row, channel] V_xi[channel, tile],       U = G g G^T,  V = B^T d B.
 

@@ -244,7 +244,8 @@ LNN_INLINE void LNN_NAME(lnn_weight_2d)(const int side, int flat, int flip, cons
 
 /* out[xi*step + lane] = (A g A^T)[xi] for the LANES tiles of m x m cells at p + at, rows `pitch` apart, or (A g)[xi] for tiles of m cells;
  * with number = (means, scales, shifts), a vector each, of cells that are HEADED. */
-LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, int flat, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, const T *number, T *out, ptrdiff_t step)
+LNN_INLINE void LNN_NAME(lnn_cotangent_2d)(const int side, int flat, const T *const *p, ptrdiff_t at, ptrdiff_t pitch, const T *number,
+                                           T *out, ptrdiff_t step)
 {
     const int m = OUTPUTS(side);
     V half[4 * 9], cells[4], column[4], q[9];

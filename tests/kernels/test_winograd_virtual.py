@@ -91,13 +91,20 @@ LARGE = [
     case(24, 16, 16, 13, 3, 1, 2, 2),  # residues of seven and of six outputs
     case(32, 16, 24, 13, 5, 2, 2),
     case(8, 16, 17, 6, 3, 1, 1, rank=3),
+    case(2, 24, 20, 300, 3, 1, 1, rank=1),  # flat tiles, most of them read where they lie
+    case(1, 70, 40, 203, 5, 1, 2, rank=1),
+    case(8, 64, 24, 40, 3, 1, 1, rank=1),  # so few that threads share w_bar by rectangles
+    case(1, 16, 24, 200, 4, 2, 1, rank=1),
+    case(1, 16, 16, 200, 3, 1, 2, 2, rank=1),
+    Case(3, 16, 20, (6, 30), (1, 5), (1, 1), ((0, 0), (2, 2)), (1, 1)),
+    Case(2, 12, 20, (1, 41), (1, 3), (1, 1), ((0, 0), (0, 3)), (1, 1), 2),
     Case(1, 8, 12, (17, 30), (1, 7), (1, 1), ((0, 0), (3, 3)), (1, 1), 2),
 ]
 
 
 @st.composite
 def cases(draw):
-    """One to three axes; on the last two, stride or dilation is 1."""
+    """One to three axes, stride or dilation 1 on each."""
     rank = draw(st.integers(1, 3))
     longest = {1: 20, 2: 11, 3: 5}[rank]
     groups = draw(st.integers(1, 2))
@@ -164,11 +171,12 @@ def test_points_off_the_real_line_halve_the_error(taps):
         assert np.sqrt(np.mean((a - want) ** 2)) < 2 * np.sqrt(np.mean((b - want) ** 2))
 
 
-def test_both_gradients_of_five_by_five():
-    """One call has conv_input's bits, and conv_weight's value."""
-    shape = case(32, 16, 24, 14, 5, 1, 2)
+@pytest.mark.parametrize("rank, size, taps", [(2, 14, 5), (1, 50, 5), (1, 50, 3)])
+def test_both_gradients_of_one_call(rank, size, taps):
+    """It has conv_input's bits, and conv_weight's value."""
+    shape = case(32, 16, 24, size, taps, 1, taps // 2, rank=rank)
     x, w, y, b = shape.data(np.float32)
-    args = (32, 16, 24, 1, (14, 14), (5, 5), (14, 14), (1, 1), (2, 2), (1, 1))
+    args = (32, 16, 24, 1, shape.spatial, shape.kernel, shape.out, shape.stride, (taps // 2,) * rank, shape.dilation)
     _, x_bar, w_bar = shape.run(x, w, y, b, "winograd")
     _, _, want = shape.run(*(a.astype(np.float64) for a in (x, w, y, b)), "direct")
     got = np.full_like(x, np.nan), np.full_like(w, np.nan)
@@ -189,8 +197,8 @@ def test_what_is_not_finite_is_computed_again(case, value):
                 assert (np.isnan(got) == np.isnan(want)).all()
 
 
-def test_auto_takes_it_where_it_pays_and_fast_is_allowed():
-    shape = case(1, 64, 64, 28, 5, 1, 2)
+@pytest.mark.parametrize("shape", [case(1, 64, 64, 28, 5, 1, 2), case(1, 96, 96, 300, 5, 1, 2, rank=1)], ids=str)
+def test_auto_takes_it_where_it_pays_and_fast_is_allowed(shape):
     arrays = shape.data(np.float32)
     fast, *classical = ([a.tobytes() for a in shape.run(*arrays, name)] for name in ("winograd", "taps", "points"))
     assert [a.tobytes() for a in shape.run(*arrays, "auto")] == fast
