@@ -59,8 +59,10 @@ cdef inline double trust(const Geometry* g, Kind kind, int tile) noexcept nogil:
     cdef int i, last = g.rank - 1
     cdef double share = 1.4
     cdef int64_t longest = 1
-    if common(g) or tile < 16:
+    if common(g):
         return 1
+    if tile < 16:
+        return 0.7 if kind == CONV_INPUT and g.stride[last] > 1 else 1
     if kind != CONV_INPUT:
         return 0.83 if tile < 81 else 1.1 if kind == CONV else 1
     for i in range(g.rank):
