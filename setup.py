@@ -52,8 +52,8 @@ DIRECTIVES = {
 # too: rows of a depthwise layer are shorter than such vectors, and it lost a third by them).
 # Loops' last few values are not worth vector code of their own (a seventh of elementwise), calls not a table to jump through.
 EPILOGUES = [] if DEBUG else ["--param=vect-epilogues-nomask=0"]
-PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic", *EPILOGUES,
-                                     "-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]  # fmt: skip
+PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic",
+                                     *EPILOGUES, "-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]  # fmt: skip
 FAST = PLAIN if DEBUG else ["-O3"]
 SMALL = PLAIN if DEBUG else ["-Os", "-ftree-vectorize"]
 HOT = {"x86_64_v3.gemm"}
@@ -123,7 +123,8 @@ def translated() -> dict[str, str]:
     shared = f"{PACKAGE}._cyutility"
     built = []
     for documented in (True, False):
-        modules = [Extension(f"{PACKAGE}.{name}", [f"{PACKAGE}/{name}.pyx"]) for name in names if (name == "engine") == documented]
+        chosen = [name for name in names if (name == "engine") == documented]
+        modules = [Extension(f"{PACKAGE}.{name}", [f"{PACKAGE}/{name}.pyx"]) for name in chosen]
         Options.docstrings = documented
         built += cythonize(
             [*modules, Extension(shared, [f"{PACKAGE}/_cyutility.c"])] if documented else modules,

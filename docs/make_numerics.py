@@ -31,7 +31,8 @@ every number of threads. They may differ between instruction-set levels, because
 where two instructions round twice; each level keeps the bounds.
 
 **Fast convolution.** Where it pays, `conv` and its two relatives use Winograd's algorithm, for 3 × 3 and 5 × 5 kernels and
-lines of 3 and 5 taps with stride 1 and for what can be written as a sum of such (larger, strided, dilated kernels; one axis or three).
+lines of 3 and 5 taps with stride 1, and for what can be written as a sum of such (larger, strided, dilated kernels; one axis or
+three).
 Its bound is by the norm of a whole tile of the image, not by the terms of one output (`lean_nn_c/winograd.pyx` has the
 formula; `_winograd_weight.pxd` that of `conv_weight`), and on random data its error is about twice the classical one (with 4, 5
 and 10 taps 1.1 to 1.8 times; for `conv_weight` up to 4.4 times, on many small images).
