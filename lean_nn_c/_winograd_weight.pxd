@@ -9,13 +9,14 @@ at each point xi a product dU_xi[c, o] = sum_t V_xi[c, t] Q_xi[t, o]. Rows are i
 so V is made with lanes that are tiles, as everywhere, and Q with lanes that are output channels.
 
 Threads share nothing but the arrays: what one core has just written is dear to another, which on a processor of several
-chips may wait for it longer than for its own sums (measured: two threads as slow as one, for seconds on end, while V and Q
-were made by all threads for all). With few channels ("narrow") all of dU stays near the core beside V and Q of a few
-tiles. The tiles are cut into parts, at most PARTS; a thread takes a part, walks through it with its own V, Q and dU, and
-turns dU into a w_bar of the part's own. These are added in order. Otherwise a thread takes a rectangle of w_bar, channels
-by strips a unit wide, and for one block of tiles after the other makes the V and Q that it needs (which others make too),
-then dU of a few rows and a strip at a time, and turns that into w_bar while it is in the cache; the next block's share is
-added there. Parts and blocks depend on the geometry alone, and so do the bits.
+chips may wait for it longer than for its own sums (measured: two threads as slow as one, for seconds on end, while V
+and Q were made by all threads for all). With few channels ("narrow") all of dU stays near the core beside V and Q of a
+few tiles. The tiles are cut into parts, at most PARTS; a thread takes a part, walks through it with its own V, Q and
+dU, and turns dU into a w_bar of the part's own. These are added in order. Otherwise, and where there are tiles for one
+part only, a thread takes a rectangle of w_bar, channels by strips a unit wide, and for one block of tiles after the
+other makes the V and Q that it needs (which others make too), then dU of a few rows and a strip at a time, and turns
+that into w_bar while it is in the cache; the next block's share is added there. Parts and blocks depend on the geometry
+alone, and so do the bits.
 
 Error, in the notation of winograd.pyx, with t tiles in all and sums over CHAIN of them at a time:
 

@@ -171,6 +171,21 @@ def test_points_off_the_real_line_halve_the_error(taps):
         assert np.sqrt(np.mean((a - want) ** 2)) < 2 * np.sqrt(np.mean((b - want) ** 2))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lines_of_strided_and_dilated_rows(dtype):
+    """Another axis with both leaves flat tiles, whose virtual channels are the rows of taps; conv_input has no such way."""
+    x, w, y, _ = (np.round(4 * a) for a in Case(2, 12, 20, (14, 30), (3, 5), (2, 1), ((1, 1), (2, 2)), (2, 1)).data(dtype))
+    args = (2, 12, 20, 1, (14, 30), (3, 5), (6, 30), (2, 1), (1, 2), (2, 1))
+    (out, want), (w_bar, w_want) = ([np.full_like(a, np.nan) for _ in range(2)] for a in (y, w))
+    for name, to, bar in (("winograd", out, w_bar), ("direct", want, w_want)):
+        kernel.conv(x, w, None, to, *args, name)
+        kernel.conv_weight(x, y, bar, *args, name)
+    for got, exact in ((out, want), (w_bar, w_want)):  # sums of integers are exact by definition, and nearly so by tiles
+        assert np.abs(got - exact).max() <= 100 * np.finfo(dtype).eps * np.abs(exact).max()
+    with pytest.raises(ValueError, match="winograd needs at most three axes"):
+        kernel.conv_input(y, w, np.empty_like(x), *args, "winograd")
+
+
 @pytest.mark.parametrize("rank, size, taps", [(2, 14, 5), (1, 50, 5), (1, 50, 3)])
 def test_both_gradients_of_one_call(rank, size, taps):
     """It has conv_input's bits, and conv_weight's value."""
