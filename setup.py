@@ -115,7 +115,8 @@ def openmp_works(compiler: str) -> bool:
 
 
 def translated() -> dict[str, str]:
-    """Every ``.pyx`` of the package as a C file, by module name; memoryview support is shared in one module.
+    """Every ``.pyx`` of the package as a C file, by module name; what all need of Cython's own code is shared in one module.
+    (Nothing here takes a memoryview: their machinery would be 43 kB of the wheel.)
 
     Docstrings stay in the sources, but for the tape's, whose error people meet: in the wheel they would be 32 kB.
     """
@@ -131,6 +132,7 @@ def translated() -> dict[str, str]:
             build_dir=f"build/cython{'-debug' if DEBUG else ''}",
             compiler_directives=DIRECTIVES,
             shared_utility_qualified_name=shared,
+            shared_utility_features_disabled=["MemoryView"],
             quiet=True,
         )
     return {ext.name.rsplit(".", 1)[1]: ext.sources[0] for ext in built}

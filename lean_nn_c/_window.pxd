@@ -6,6 +6,7 @@ input row to the output rows above it. A `Band` is a run of output rows that dif
 input rows.
 """
 
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t
 
 cdef extern from "pool_window.h" nogil:
@@ -63,6 +64,11 @@ cdef struct Windows:
     Axis axis[MAX_RANK]
 
 
+cdef struct Table:                   # packed numbers
+    const int64_t* at
+    int64_t length
+
+
 cdef struct RowCursor:
     int64_t left                     # rows not yet visited, this one included
     int64_t offset                   # of this row in the input plane
@@ -84,39 +90,47 @@ cdef inline size_t unused(const Windows* w) noexcept nogil:
     return (MAX_RANK - w.rank) * sizeof(Axis)
 
 
-cdef inline const int64_t* head(const int64_t[::1] values) noexcept nogil:
-    return &values[0] if values.shape[0] else NULL
+cdef inline Table table_of(object values) except *:
+    """Where the numbers of an int64 array lie, for as long as somebody keeps it. (A memoryview would say the same, and bring 43 kB
+    of its machinery into the wheel.)"""
+    cdef Py_buffer view
+    cdef Table t
+    PyObject_GetBuffer(values, &view, PyBUF_FORMAT | PyBUF_ND)      # without strides: C-contiguous, or a BufferError
+    t.at, t.length = <const int64_t*>view.buf, view.len // <Py_ssize_t>sizeof(int64_t)
+    cdef bint sound = view.ndim == 1 and view.itemsize == sizeof(int64_t) and view.format[0] in (c"l", c"q") and view.format[1] == 0
+    PyBuffer_Release(&view)
+    if not sound:
+        raise ValueError("pooling kernel: tables are arrays of int64 with one axis")
+    return t
 
 
-cdef inline bint read_windows(
-    Windows* w, const int64_t[::1] axes, const int64_t[::1] outputs, const int64_t[::1] inputs
-) noexcept nogil:
+cdef inline bint read_windows(Windows* w, Table axes, Table outputs, Table inputs) noexcept nogil:
     """Fill `w` from packed tables; False when their lengths do not fit together."""
-    cdef int d = <int>(axes.shape[0] // AXIS_FIELDS), a
+    cdef int d = <int>(axes.length // AXIS_FIELDS), a
     cdef int64_t o = 0, i = 0
     cdef Axis* axis
-    if d < 1 or d > MAX_RANK or axes.shape[0] != d * AXIS_FIELDS:
+    if d < 1 or d > MAX_RANK or axes.length != d * AXIS_FIELDS:
         return False
     for a in range(d):
         axis = &w.axis[a]
-        axis.size, axis.outputs = axes[a * AXIS_FIELDS], axes[a * AXIS_FIELDS + 1]
-        axis.step, axis.stride = axes[a * AXIS_FIELDS + 2], axes[a * AXIS_FIELDS + 3]
-        axis.start, axis.kernel = axes[a * AXIS_FIELDS + 4], axes[a * AXIS_FIELDS + 5]
+        axis.size, axis.outputs = axes.at[a * AXIS_FIELDS], axes.at[a * AXIS_FIELDS + 1]
+        axis.step, axis.stride = axes.at[a * AXIS_FIELDS + 2], axes.at[a * AXIS_FIELDS + 3]
+        axis.start, axis.kernel = axes.at[a * AXIS_FIELDS + 4], axes.at[a * AXIS_FIELDS + 5]
         if axis.size < 0 or axis.outputs < 0 or axis.step < 1:
             return False
-        if o + 4 * axis.outputs > outputs.shape[0] or i + 2 * axis.size > inputs.shape[0]:
+        if o + 4 * axis.outputs > outputs.length or i + 2 * axis.size > inputs.length:
             return False
-        axis.first = head(outputs) + o
+        axis.first = outputs.at + o
         axis.count = axis.first + axis.outputs
         axis.divisor = axis.count + axis.outputs
         axis.begin = axis.divisor + axis.outputs
-        axis.low = head(inputs) + i
+        axis.low = inputs.at + i
         axis.high = axis.low + axis.size
         o += 4 * axis.outputs
         i += 2 * axis.size
         lnn_inside(axis)
     measure(w, d)
-    return o == outputs.shape[0] and i == inputs.shape[0]
+    return o == outputs.length and i == inputs.length
 
 
 cdef inline void measure(Windows* w, int d) noexcept nogil:
@@ -276,11 +290,10 @@ cdef inline void next_cover(CoverCursor* c, const Windows* w) noexcept nogil:
 
 
 cdef inline int64_t planes_of(
-    Windows* w, const int64_t[::1] axes, const int64_t[::1] outputs, const int64_t[::1] inputs,
-    int64_t cells, int64_t windows,
+    Windows* w, object axes, object outputs, object inputs, int64_t cells, int64_t windows,
 ) except -1:
     """The number of planes; refuses tables that do not fit the arrays, so nothing is read out of bounds."""
-    cdef bint sound = read_windows(w, axes, outputs, inputs)
+    cdef bint sound = read_windows(w, table_of(axes), table_of(outputs), table_of(inputs))
     cdef int64_t planes = 0
     if sound and w.out_cells:
         planes = windows // w.out_cells

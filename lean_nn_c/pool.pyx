@@ -201,8 +201,7 @@ cdef int run_f64(const void* plan, char** at) noexcept nogil:
 
 
 def max_step(
-    bint wide, str beside, int64_t cells, int64_t windows,
-    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
+    bint wide, str beside, int64_t cells, int64_t windows, axes, outputs, inputs,
 ):
     """x ↦ y, y[p] = max of window p, 0 where it has no cell; `beside` it, unless that is "":
 

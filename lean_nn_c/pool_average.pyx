@@ -319,8 +319,7 @@ cdef int spread_f64(const void* plan, char** at) noexcept nogil:
 
 
 def average_step(
-    bint wide, bint transposed, int64_t cells, int64_t windows,
-    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None,
+    bint wide, bint transposed, int64_t cells, int64_t windows, axes, outputs, inputs,
     int kind, double given,
 ):
     """x ↦ y, or with `transposed` y_bar ↦ x_bar; `cells` and `windows` are the lengths of x and of y."""

@@ -203,8 +203,7 @@ NAMES = ("smooth_max_pool", "smooth_gather", "smooth_scatter")
 
 
 def smooth_step(
-    str name, bint wide, int64_t cells, int64_t windows,
-    const int64_t[::1] axes not None, const int64_t[::1] outputs not None, const int64_t[::1] inputs not None, blame,
+    str name, bint wide, int64_t cells, int64_t windows, axes, outputs, inputs, blame,
 ):
     """One of the three, by name; `cells` and `windows` count all planes together, `blame` is what a bad β raises.
 

@@ -442,5 +442,10 @@ def test_tables_that_do_not_fit_the_arrays_are_refused():
             pool.max_step(True, "", cells, windows, *tables)
     with pytest.raises(ValueError, match="tables do not fit"):
         pool.max_step(True, "", 6, 3, tables.axes, tables.outputs[:-1], tables.inputs)
+    for strange in (tables.outputs.astype(np.float64), tables.outputs.astype(np.int32), tables.outputs.reshape(1, -1)):
+        with pytest.raises(ValueError, match="tables are arrays of int64 with one axis"):
+            pool.max_step(True, "", 6, 3, tables.axes, strange, tables.inputs)
+    with pytest.raises(ValueError, match="not C-contiguous"):
+        pool.max_step(True, "", 6, 3, tables.axes, tables.outputs[::2], tables.inputs)
     with pytest.raises(ValueError, match="array 2 of max_pool has 24 bytes; got 16"):
         pool.max_step(True, "places", 6, 3, *tables)(np.zeros(6), np.zeros(3), np.zeros(2, np.int64))
