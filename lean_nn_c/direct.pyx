@@ -34,7 +34,7 @@ from lean_nn_c._sweeps cimport LNN_TALL, fill_strip, gauge, loosen, settle, swee
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c.step cimport give_scratch, probing, take_scratch
-from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED
+from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT, UNSUITED, wide_rows
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
@@ -321,8 +321,12 @@ cdef inline void strip_rows(const Strips* s, const Geometry* g, const Desk* d, c
         for i in range(mr):
             row[i] = w + (m + i) * row_step
         for k in range(s.classes):
-            sweep_rows(mr, d.plan.sweeps + k, channels, row, <const real*>d.strip, b + m if b != NULL else NULL, sums,
-                       at == 0, at + channels == s.channels, out + m * ldo, ldo)
+            if s.wide:
+                wide_rows(mr, d.plan.sweeps + k, channels, row, <const real*>d.strip, b + m if b != NULL else NULL, sums,
+                          at == 0, at + channels == s.channels, out + m * ldo, ldo)
+            else:
+                sweep_rows(mr, d.plan.sweeps + k, channels, row, <const real*>d.strip, b + m if b != NULL else NULL, sums,
+                           at == 0, at + channels == s.channels, out + m * ldo, ldo)
             sums += d.plan.sweeps[k].vectors * LNN_TALL * s.lanes if s.tall else (
                 (d.plan.sweeps[k].vectors + ABREAST) * mr * s.lanes)
         m += mr

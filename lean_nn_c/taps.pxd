@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._planes cimport Cells, Planes
+from lean_nn_c._sweeps cimport lnn_sweep
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
 
@@ -30,3 +31,5 @@ cdef void cells_of_planes(Planes* p, Cells* c, int64_t channels) noexcept nogil
 cdef void turn_rows(const real* src, int64_t lds, int64_t rows, int64_t cols, real* dst, int64_t ldd) noexcept nogil
 cdef void end_row(const lnn_tail* tail, real* out, int64_t n) noexcept nogil
 cdef Level level() noexcept nogil
+cdef void wide_rows(int mr, const lnn_sweep* s, int64_t channels, const real** w, const real* strip, const real* start,
+                    real* sums, bint fresh, bint final, real* out, int64_t ldo) noexcept nogil

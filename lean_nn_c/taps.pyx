@@ -47,6 +47,7 @@ from lean_nn_c._queue cimport Queue, draw, holds, open_queue
 from lean_nn_c._simd cimport (
     LNN_BYTES, LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, columns_of, finish, lanes, lnn_vectors, piece, turn, whole_lines,
 )
+from lean_nn_c._sweeps cimport lnn_sweep, sweep_rows
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._taps cimport ABREAST, BLOCK, Taps, covers, split_terms, table_length
 from lean_nn_c._types cimport real
@@ -150,6 +151,13 @@ cdef Level level() noexcept nogil:
     cdef Level l
     l.bytes, l.vectors = LNN_BYTES, LNN_FULL
     return l
+
+
+cdef void wide_rows(int mr, const lnn_sweep* s, int64_t channels, const real** w, const real* strip, const real* start,
+                    real* sums, bint fresh, bint final, real* out, int64_t ldo) noexcept nogil:
+    """`sweep_rows` by vectors of 64 bytes, for strips, whose module is built for those of 32 at most (_strips.pxd, `widens`)."""
+    if LNN_BYTES > 32:
+        sweep_rows(mr, s, channels, w, strip, start, sums, fresh, final, out, ldo)
 
 
 cdef void pack_piece(const real* src, const int64_t* off, int64_t kn, int64_t length, int64_t width, real* dst) noexcept nogil:
