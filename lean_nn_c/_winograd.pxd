@@ -10,6 +10,8 @@ cdef extern from "winograd.h" nogil:
         LNN_BYTES
         LNN_WINO_VECTORS
         LNN_WINO_PANEL
+        LNN_WINO_ABREAST
+        LNN_WINO_UNITS
     void lnn_wino_lines_f32(const float* source, Py_ssize_t line, float* to, Py_ssize_t pitch, Py_ssize_t lines, Py_ssize_t n) noexcept
     void lnn_wino_lines_f64(const double* source, Py_ssize_t line, double* to, Py_ssize_t pitch, Py_ssize_t lines, Py_ssize_t n) noexcept
     void lnn_seconds_f32(const float* source, Py_ssize_t n, float* to) noexcept
@@ -40,9 +42,9 @@ cdef extern from "winograd.h" nogil:
                                 Py_ssize_t next, Py_ssize_t step) noexcept
     void lnn_wino_filter_f32(int side, int flat, int flip, int behind, const float* u, Py_ssize_t step, int add, float** p, float* zero) noexcept
     void lnn_wino_filter_f64(int side, int flat, int flip, int behind, const double* u, Py_ssize_t step, int add, double** p, double* zero) noexcept
-    void lnn_wino_product_f32(int mr, int nv, Py_ssize_t kn, const float* u, Py_ssize_t ldu, const float* v,
+    void lnn_wino_product_f32(int mr, int nv, Py_ssize_t kn, const float* u, Py_ssize_t ldu, Py_ssize_t next, const float* v,
                               Py_ssize_t ldv, int add, float* out) noexcept
-    void lnn_wino_product_f64(int mr, int nv, Py_ssize_t kn, const double* u, Py_ssize_t ldu, const double* v,
+    void lnn_wino_product_f64(int mr, int nv, Py_ssize_t kn, const double* u, Py_ssize_t ldu, Py_ssize_t next, const double* v,
                               Py_ssize_t ldv, int add, double* out) noexcept
 
 cdef inline void seconds(const real* source, int64_t n, real* to) noexcept nogil:
@@ -125,10 +127,15 @@ cdef inline void filters(int side, bint flat, bint flip, bint behind, const real
         lnn_wino_filter_f64(side, flat, flip, behind, u, step, add, p, zero)
 
 
-cdef inline void product(int rows, int vectors, int64_t terms, const real* u, int64_t ldu, const real* v, int64_t ldv,
+cdef inline bint abreast(int vectors, const int64_t* row, int64_t panels) noexcept nogil:
+    """Whether two of the panels that are left, which begin at these rows, go together: `product` takes twelve rows, or up to six."""
+    return vectors < LNN_WINO_ABREAST and panels > 1 and row[2] - row[0] == 2 * LNN_WINO_PANEL
+
+
+cdef inline void product(int rows, int vectors, int64_t terms, const real* u, int64_t ldu, int64_t next, const real* v, int64_t ldv,
                          bint add, real* out) noexcept nogil:
-    """out[r, lane] (+)= sum_k u[r, k] v[k, lane]"""
+    """out[r, lane] (+)= sum_k u[r, k] v[k, lane]; a second panel of rows is `next` from the first."""
     if real is float:
-        lnn_wino_product_f32(rows, vectors, terms, u, ldu, v, ldv, add, out)
+        lnn_wino_product_f32(rows, vectors, terms, u, ldu, next, v, ldv, add, out)
     else:
-        lnn_wino_product_f64(rows, vectors, terms, u, ldu, v, ldv, add, out)
+        lnn_wino_product_f64(rows, vectors, terms, u, ldu, next, v, ldv, add, out)

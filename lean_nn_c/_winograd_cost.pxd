@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
+from lean_nn_c._simd cimport LNN_BYTES
 from lean_nn_c._winograd_plan cimport Plan
 
 
@@ -63,6 +64,8 @@ cdef inline double faster(const Plan* p, const Geometry* g, const Costs* c) noex
     cost += c.filters * max(p.points / (6.0 if p.flat else 36.0), 1.0) * pairs
     cdef double taps = (terms * (1 + c.few / max(p.true_rows, <int64_t>4) + c.line / p.x.out_size + (c.stride if strided else 0))
                         + c.plane * g.n * p.true_channels * p.in_cells + 10 * <double>g.taps * g.cg * g.og)
+    if LNN_BYTES == 64 and not common(g) and not p.flip:        # from 400 layers on Zen 5; of conv_input 1.0
+        taps *= 1.2
     return taps / cost
 
 

@@ -7,7 +7,9 @@ from lean_nn_c._head cimport Head, head_numbers
 from lean_nn_c._simd cimport finish as end, lanes
 from lean_nn_c._tail cimport LNN_GATE, lnn_tail, tail_arrays
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_PANEL, LNN_WINO_VECTORS, copy, end_lines, image, output, product, read, seconds, weight
+from lean_nn_c._winograd cimport (
+    LNN_WINO_PANEL, LNN_WINO_VECTORS, abreast, copy, end_lines, image, output, product, read, seconds, weight,
+)
 from lean_nn_c._winograd_plan cimport (
     MAX_BLOCKS, MAX_CELLS, MAX_LINES, MAX_PITCH, MAX_WIDTH, Plan, Points, Tiles, Zone, blocks_apart, cells_left, cut, filter_cells,
     patch_pitch, patch_size, place_tiles, tiles_of, zone_of,
@@ -257,7 +259,7 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
     """T of panels first..stop of one unit gets a block's share; channels of V are `v_row` apart."""
     cdef int64_t row[PANELS + 1]
     cdef Pieces pieces
-    cdef int64_t n, low, high, u_next = u_step(p), v_next = v_step(terms_of(p, block), v_row), t_next = t_step(p)
+    cdef int64_t n, some, low, high, u_next = u_step(p), v_next = v_step(terms_of(p, block), v_row), t_next = t_step(p)
     cdef int64_t depth = depth_of(p), panels = stop - first
     cdef const Zone* zone = zone_of(p, unit)
     cdef int vectors = <int>((tiles_of(p, zone, unit, 1) * LNN_WINO_VECTORS + p.width - 1) // p.width), i, j, k
@@ -273,9 +275,12 @@ cdef inline void multiply(const Plan* p, int64_t unit, int64_t first, int64_t st
                 k = next_run(&pieces, k, i, j, &low, &high)
                 if add and low == high:
                     break
-                for n in range(panels):     # a sum of no terms is zero
-                    product(<int>(row[n + 1] - row[n]), vectors, high - low, u + n * u_panel + low, depth,
+                n = 0
+                while n < panels:           # a sum of no terms is zero
+                    some = 2 if abreast(vectors, &row[n], panels - n) else 1
+                    product(<int>(row[n + some] - row[n]), vectors, high - low, u + n * u_panel + low, depth, u_panel,
                             v + low * v_row, v_row, add, t + (row[n] - row[0]) * p.width)
+                    n += some
                 add = True
             u, v, t = u + u_next, v + v_next, t + t_next
 

@@ -37,7 +37,7 @@ from libc.string cimport memset
 from lean_nn_c._head cimport head_numbers
 from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_PANEL, cotangent, filters, product, read
+from lean_nn_c._winograd cimport LNN_WINO_ABREAST, LNN_WINO_PANEL, cotangent, filters, product, read
 from lean_nn_c._winograd_plan cimport MAX_CELLS, MAX_WIDTH, Plan, Tiles, Zone, cells_left, filter_cells, place_tiles
 from lean_nn_c._winograd_steps cimport PAD, PANELS, Pieces, copy_lines, list_pieces, next_run
 
@@ -210,13 +210,17 @@ cdef inline bint not_all(const Plan* p, const Pieces* s) noexcept nogil:
 cdef inline void sum_run(const Plan* p, int64_t channels, int vectors, int64_t tiles, const real* v, int64_t pitch,
                          const real* q, bint add, real* du) noexcept nogil:
     """The sums of some channels at one point, CHAIN tiles after the other."""
-    cdef int64_t panels = (channels + LNN_WINO_PANEL - 1) // LNN_WINO_PANEL, tile = 0, i, low, high
+    cdef int64_t tile = 0, low, panels, rows
     while tile < tiles:
-        for i in range(panels):
-            low = channels * i // panels
-            high = channels * (i + 1) // panels
-            product(<int>(high - low), vectors, min(<int64_t>CHAIN, tiles - tile), v + low * pitch + tile, pitch,
+        low = 0
+        while low < channels:
+            panels = (channels - low + LNN_WINO_PANEL - 1) // LNN_WINO_PANEL
+            rows = (channels - low) // panels               # evenly, so no panel is nearly empty,
+            if vectors < LNN_WINO_ABREAST and channels - low >= 2 * LNN_WINO_PANEL:
+                rows = 2 * LNN_WINO_PANEL                   # or two at a time
+            product(<int>rows, vectors, min(<int64_t>CHAIN, tiles - tile), v + low * pitch + tile, pitch, LNN_WINO_PANEL * pitch,
                     q + tile * p.width, p.width, add or tile > 0, du + low * p.width)
+            low += rows
         tile += CHAIN
 
 

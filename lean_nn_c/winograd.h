@@ -11,7 +11,11 @@
 
 #include "simd.h"
 
-enum { LNN_WINO_VECTORS = 2, LNN_WINO_PANEL = 6 };
+enum {
+    LNN_WINO_VECTORS = 2, LNN_WINO_PANEL = 6,
+    LNN_WINO_ABREAST = LNN_REGISTERS == 32 ? 2 : 1,     /* panels that meet a single vector */
+    LNN_WINO_UNITS = LNN_BYTES == 64 ? 4 : 8            /* units that are worked on together when there are few */
+};
 
 /* What Cython calls keeps its own registers and its own name in a profile. */
 #define LNN_CALLED static __attribute__((noinline))

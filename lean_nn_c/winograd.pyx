@@ -51,7 +51,8 @@ its cache. With few ("deep") all threads need V, and a thread takes panels and m
 cache, where it stays. What all need each makes for itself where that costs little (_winograd_cost.pxd), else they make it
 together; that is dear to the other threads, so if U is the smaller of the two, fewer units are called many.
 
-Temporary memory, in values, of one group with C channels and O rows; L is 16 floats or 8 doubles with AVX2:
+Temporary memory, in values, of one group with C channels and O rows; L is 16 floats or 8 doubles with AVX2, twice that with
+AVX-512, where 4 stands for the 8:
 
     wide    S C O for U, but at most LIMIT (or four panels); per thread 2 S L (C + 24)
     deep    8 S L C for V;                                   per thread S (24 min(C, 64) + 8 L 24)
@@ -71,7 +72,7 @@ from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport SPARE_LINE, aligned, lanes, whole_lines
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_BYTES, LNN_WINO_VECTORS
+from lean_nn_c._winograd cimport LNN_BYTES, LNN_WINO_UNITS, LNN_WINO_VECTORS
 from lean_nn_c._winograd_both cimport both_gradients, serves_both
 from lean_nn_c._winograd_cost cimport Costs, apart, common, costs, gain_of, weight_gain_of
 from lean_nn_c._winograd_plan cimport Plan, Zone, set_plan, tiles_of, units_left, zone_of
@@ -87,7 +88,6 @@ from lean_nn_c.taps cimport DONE, NO_MEMORY, SPOILT
 from lean_nn_c.threads cimport threads_for
 
 cdef enum:
-    UNITS = 8               # units worked on together when there are few
     CHUNK = 16              # channels whose V one thread makes at a time
     NEAR = 65536            # values of a U that stays in the cache: then a few units are many, each V being used at once
 
@@ -210,7 +210,7 @@ cdef bint deep_turn(const Plan* p, Queue* queue, int thread, int64_t unit, int64
 cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, const real* b, real* y,
               int threads) noexcept nogil:
     """Threads take panels."""
-    cdef int64_t most = min(p.units, <int64_t>UNITS), chunks = (p.true_channels + CHUNK - 1) // CHUNK
+    cdef int64_t most = min(p.units, <int64_t>LNN_WINO_UNITS), chunks = (p.true_channels + CHUNK - 1) // CHUNK
     cdef int64_t panels = panels_of(p), made = most * v_size(p)
     cdef int64_t pieces = min((panels + PANELS * threads - 1) // (PANELS * threads) * threads, panels)
     cdef Costs c = costs(p, packed != NULL)
@@ -347,7 +347,7 @@ cdef int run(const Plan* p, int64_t taps, const real* x, const real* w, const re
     cdef int status = DONE, threads = work_threads(p)
     # Many units, or as many for every thread; unless V of all of them is less than U.
     cdef bint many = (p.units >= 4 * threads or threads > 1 and p.units % threads == 0) and (
-        p.units > UNITS or u_group <= NEAR or threads > 1 and u_group < p.units * v_size(p))
+        p.units > LNN_WINO_UNITS or u_group <= NEAR or threads > 1 and u_group < p.units * v_size(p))
     for group in range(p.groups):
         status = wide(p, x, w, packed, b, y, threads) if many else deep(p, x, w, packed, b, y, threads)
         if status != DONE:

@@ -7,6 +7,7 @@
 #define QUAD LNN_NAME(lnn_quad)
 #define OCTET LNN_NAME(lnn_octet)
 #define UNROLL _Pragma("GCC unroll 9")
+#define ROWS _Pragma("GCC unroll 12")
 #define ROLLED _Pragma("GCC unroll 1") /* where that is no slower: the wheel has little room */
 
 typedef T QUAD __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
@@ -377,24 +378,25 @@ LNN_CALLED void LNN_NAME(lnn_wino_filter)(int side, int flat, int flip, int behi
     BY_SIDE(lnn_filter_2d, flip, behind, in, step, add, p, zero);
 }
 
-/* --- the product: out[r*width + lane] (+)= sum_k u[r*ldu + k] * v[k*ldv + lane], width = nv vectors --- */
+/* --- the product: out[r*width + lane] (+)= sum_k u[r*ldu + k] * v[k*ldv + lane], width = nv vectors. A single vector leaves too few
+ *     sums under way, so where registers suffice it meets the rows of two panels, `next` apart. --- */
 
-LNN_INLINE void LNN_NAME(lnn_wino_panel)(const int mr, const int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu,
+LNN_INLINE void LNN_NAME(lnn_wino_panel)(const int mr, const int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu, ptrdiff_t next,
                                          const T *v, ptrdiff_t ldv, int add, T *out)
 {
     const int width = LNN_WINO_VECTORS * N;
-    V acc[LNN_WINO_PANEL][LNN_WINO_VECTORS];
-    UNROLL for (int r = 0; r < mr; r++)
+    V acc[2 * LNN_WINO_PANEL][LNN_WINO_VECTORS];
+    ROWS for (int r = 0; r < mr; r++)
         UNROLL for (int i = 0; i < nv; i++) acc[r][i] = (V){0};
     for (ptrdiff_t k = 0; k < kn; k++) {
         V b[LNN_WINO_VECTORS];
         UNROLL for (int i = 0; i < nv; i++) b[i] = *(const VU *)(v + k * ldv + i * N);
-        UNROLL for (int r = 0; r < mr; r++) {
-            const T scale = u[r * ldu + k];
+        ROWS for (int r = 0; r < mr; r++) {
+            const T scale = u[r / LNN_WINO_PANEL * next + r % LNN_WINO_PANEL * ldu + k];
             UNROLL for (int i = 0; i < nv; i++) acc[r][i] += scale * b[i];
         }
     }
-    UNROLL for (int r = 0; r < mr; r++)
+    ROWS for (int r = 0; r < mr; r++)
         UNROLL for (int i = 0; i < nv; i++) {
             VU *place = (VU *)(out + r * width + i * N);
             if (add) *place += acc[r][i];
@@ -402,13 +404,16 @@ LNN_INLINE void LNN_NAME(lnn_wino_panel)(const int mr, const int nv, ptrdiff_t k
         }
 }
 
-LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu, const T *v,
+LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T *u, ptrdiff_t ldu, ptrdiff_t next, const T *v,
                                            ptrdiff_t ldv, int add, T *out)
 {
-#define CASE(r, i) case (r) * 4 + (i): LNN_NAME(lnn_wino_panel)(r, i, kn, u, ldu, v, ldv, add, out); return
+#define CASE(r, i) case (r) * 4 + (i): LNN_NAME(lnn_wino_panel)(r, i, kn, u, ldu, next, v, ldv, add, out); return
     switch (mr * 4 + nv) {
         CASE(1, 1); CASE(2, 1); CASE(3, 1); CASE(4, 1); CASE(5, 1); CASE(6, 1);
         CASE(1, 2); CASE(2, 2); CASE(3, 2); CASE(4, 2); CASE(5, 2); CASE(6, 2);
+#if LNN_REGISTERS == 32
+        CASE(12, 1);
+#endif
     }
 #undef CASE
 }
@@ -420,6 +425,7 @@ LNN_CALLED void LNN_NAME(lnn_wino_product)(int mr, int nv, ptrdiff_t kn, const T
 #undef QUAD
 #undef OCTET
 #undef UNROLL
+#undef ROWS
 #undef ROLLED
 #undef OUTPUTS
 #undef TAPS
