@@ -13,6 +13,7 @@ cdef extern from "simd.h" nogil:
     enum:
         LNN_BYTES
         LNN_ROWS
+        LNN_TALLEST
         LNN_WIDE
         LNN_FULL
         LNN_LONG_ROW

@@ -28,7 +28,7 @@ from lean_nn_c._openmp cimport omp_get_thread_num
 from lean_nn_c._product cimport call_in, exchange, merge_rows, read_product, span, take
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
-    LNN_FULL, LNN_ROWS, SPARE_LINE, aligned, bring, dots, finish, lanes, lines, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
+    LNN_FULL, LNN_ROWS, LNN_TALLEST, SPARE_LINE, aligned, bring, dots, finish, lanes, lines, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
 )
 from lean_nn_c._tail cimport LNN_PLAIN, lnn_tail
 from lean_nn_c._types cimport real
@@ -271,12 +271,18 @@ cdef void points_product(int vectors, int64_t k, const real* a, const int64_t* a
                          const int64_t* boff, bint add, real* c, int64_t ldc, Ahead* ahead) noexcept nogil:
     """c[m, j] = (add ? itself : 0) + sum_k a[at[m] + aoff[k]] * b[boff[k] + j] for m < count, j in `vectors` vectors; meanwhile
     call in what the tile after reads."""
-    cdef const real* rows[LNN_ROWS]
+    cdef const real* rows[LNN_TALLEST]
     cdef Panels p = panels_of(count)
-    cdef int64_t i, first = 0
+    cdef int64_t i = 0, first = 0
     cdef int m, mr
-    for i in range(p.count):
-        mr = rows_in(&p, i)
+    while first < count:
+        if vectors == 1 and LNN_TALLEST > LNN_ROWS and count - first >= LNN_TALLEST:
+            mr = LNN_TALLEST        # a single vector leaves too few sums under way
+            p = panels_of(count - first - mr)
+            i = 0
+        else:
+            mr = rows_in(&p, i)
+            i += 1
         if ahead.rows and first + 2 * mr <= count:
             ahead.place = <const char*>(a + at[first + 2 * mr - 1])
             call_in(ahead, 0, 1)

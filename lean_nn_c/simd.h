@@ -44,7 +44,8 @@
 #endif
 
 enum {
-    LNN_ROWS = 6,                                     /* most rows of a tile */
+    LNN_ROWS = 6,                                     /* most rows of a tile, */
+    LNN_TALLEST = LNN_REGISTERS == 32 ? 12 : LNN_ROWS,  /* and of one of a single vector */
     LNN_WIDE = 8,                                     /* most vectors of a tile */
     LNN_FULL = LNN_REGISTERS == 32 ? 4 : 2,           /* vectors of a tile of 4..6 rows */
     LNN_LONG_ROW = 56                                 /* cells of a row whose phases are split off together, at least */

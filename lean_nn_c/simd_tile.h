@@ -13,9 +13,9 @@ LNN_INLINE void LNN_NAME(lnn_body)(const int mr, const int nv, ptrdiff_t kn,
                                    const T *const *arow, const int64_t *aoff, const T *b, const int64_t *boff,
                                    const T *start, int add, T *out, ptrdiff_t ldo)
 {
-    V acc[LNN_ROWS][LNN_WIDE];
-    const T *row[LNN_ROWS];
-#pragma GCC unroll 8
+    V acc[LNN_TALLEST][LNN_WIDE];
+    const T *row[LNN_TALLEST];
+#pragma GCC unroll 12
     for (int m = 0; m < mr; m++) {
         row[m] = arow[m];
 #pragma GCC unroll 8
@@ -27,14 +27,14 @@ LNN_INLINE void LNN_NAME(lnn_body)(const int mr, const int nv, ptrdiff_t kn,
         V bv[LNN_WIDE];
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++) bv[v] = *(const VU *)(bk + v * LANES);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (int m = 0; m < mr; m++) {
             const T a = row[m][ak];
 #pragma GCC unroll 8
             for (int v = 0; v < nv; v++) acc[m][v] += a * bv[v];
         }
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int m = 0; m < mr; m++) {
         const T first = !add && start ? start[m] : 0;
 #pragma GCC unroll 8
@@ -61,6 +61,7 @@ static __attribute__((noinline, noclone)) void LNN_NAME(lnn_tile)(int mr, int nv
         CASE(6, 1); CASE(6, 2);
 #if LNN_REGISTERS == 32
         CASE(3, 4); CASE(4, 3); CASE(4, 4); CASE(5, 3); CASE(5, 4); CASE(6, 3); CASE(6, 4);
+        CASE(12, 1);
 #endif
         LNN_NO_OTHER;
     }
