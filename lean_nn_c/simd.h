@@ -78,12 +78,16 @@ LNN_INLINE void lnn_prefetch(const void *place)
     __asm__ volatile("");
 }
 
-/* Two vectors mixed; two blocks of 16 bytes, of values of `size` bytes, joined to a vector of 32. */
+/* Two vectors mixed; two blocks of 16 bytes, of values of `size` bytes, joined to a vector of 32, and two of these to one of 64.
+ * (Blocks copied one by one into a vector would pass through memory, where the processor waits for them.) */
 #if defined(__clang__) || __GNUC__ >= 12
 #define LNN_MIX(a, b, INTS, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #define LNN_HALVES(size, a, b) LNN_JOIN(LNN_HALVES, size)(a, b)
 #define LNN_HALVES_4(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
 #define LNN_HALVES_8(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3)
+#define LNN_WHOLE(size, a, b) LNN_JOIN(LNN_WHOLE, size)(a, b)
+#define LNN_WHOLE_4(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define LNN_WHOLE_8(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
 #else
 #define LNN_MIX(a, b, INTS, ...) __builtin_shuffle(a, b, (INTS){__VA_ARGS__})
 #endif

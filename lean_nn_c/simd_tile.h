@@ -115,6 +115,9 @@ LNN_INLINE V LNN_NAME(lnn_blocks)(const T *const *row, int i, ptrdiff_t at)
     return *(const PART *)(row[i] + at);
 #elif LNN_BYTES == 32 && defined(LNN_HALVES)
     return LNN_HALVES(LNN_SIZE, *(const PART *)(row[i] + at), *(const PART *)(row[i + BLOCK] + at));
+#elif LNN_BYTES == 64 && defined(LNN_WHOLE)
+    return LNN_WHOLE(LNN_SIZE, LNN_HALVES(LNN_SIZE, *(const PART *)(row[i] + at), *(const PART *)(row[i + BLOCK] + at)),
+                     LNN_HALVES(LNN_SIZE, *(const PART *)(row[i + 2 * BLOCK] + at), *(const PART *)(row[i + 3 * BLOCK] + at)));
 #else
     V all;
 #pragma GCC unroll 4
