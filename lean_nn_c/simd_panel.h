@@ -61,15 +61,33 @@ static __attribute__((noinline, noclone)) void LNN_NAME(lnn_panel)(int mr, int n
 }
 
 /* A panel of rows that lie `row` apart: dst[k*LNN_ROWS + m] = src[m*row + k]. Blocks are turned in registers and
- * stored over one another, so the last few terms are left to go one by one. */
+ * stored over one another, so the last few terms are left to go one by one. Six rows leave most of sixteen lanes empty: there
+ * the vectors have eight, whose blocks are those of the rows i and i + 4. */
 static __attribute__((noinline)) void LNN_NAME(lnn_rows)(const T *src, ptrdiff_t row, int rows, ptrdiff_t kn, T *dst)
 {
-    enum { BANDS = (LNN_ROWS + LANES - 1) / LANES, OVER = (BANDS * LANES - 1) / LNN_ROWS };
-    const T *from[BANDS][LANES];
+#if LNN_BYTES / LNN_SIZE == 16 && defined(LNN_HALVES)
+    enum { BANDS = 1, ACROSS = 8 };
+    typedef T W __attribute__((vector_size(ACROSS * sizeof(T)), aligned(sizeof(T)), may_alias));
+#define ROW_BLOCK(i) LNN_HALVES(LNN_SIZE, *(const PART *)(from[0][i] + k), *(const PART *)(from[0][i + BLOCK] + k))
+#define ZIPPED(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13), __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#else
+    enum { BANDS = (LNN_ROWS + LANES - 1) / LANES, ACROSS = LANES };
+#endif
+    enum { OVER = (BANDS * ACROSS - 1) / LNN_ROWS };
+    const T *from[BANDS][ACROSS];
     ptrdiff_t k = 0;
-    for (int m = 0; m < BANDS * LANES; m++)             /* rows there are not: the last one again, never used */
-        from[m / LANES][m % LANES] = src + (m < rows ? m : rows - 1) * row;
+    for (int m = 0; m < BANDS * ACROSS; m++)            /* rows there are not: the last one again, never used */
+        from[m / ACROSS][m % ACROSS] = src + (m < rows ? m : rows - 1) * row;
     for (; k + BLOCK + OVER <= kn; k += BLOCK) {
+#ifdef ZIPPED
+        const W a = ROW_BLOCK(0), b = ROW_BLOCK(1), c = ROW_BLOCK(2), d = ROW_BLOCK(3);
+        const W even[] = {ZIPPED(a, c)}, odd[] = {ZIPPED(b, d)};
+        const W turned[] = {ZIPPED(even[0], odd[0]), ZIPPED(even[1], odd[1])};
+#pragma GCC unroll 4
+        for (int i = 0; i < BLOCK; i++) *(W *)(dst + (k + i) * LNN_ROWS) = turned[i];
+#undef ROW_BLOCK
+#undef ZIPPED
+#else
         V a[BANDS][BLOCK];
 #pragma GCC unroll 4
         for (int s = 0; s < BANDS; s++) LNN_NAME(lnn_turn_blocks)(from[s], k, a[s]);
@@ -77,6 +95,7 @@ static __attribute__((noinline)) void LNN_NAME(lnn_rows)(const T *src, ptrdiff_t
         for (int i = 0; i < BLOCK; i++)
 #pragma GCC unroll 4
             for (int s = 0; s < BANDS; s++) *(VU *)(dst + (k + i) * LNN_ROWS + s * LANES) = a[s][i];
+#endif
     }
     for (; k < kn; k++)
         for (int m = 0; m < rows; m++) dst[k * LNN_ROWS + m] = src[m * row + k];
