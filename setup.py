@@ -49,7 +49,8 @@ DIRECTIVES = {
 # The wheel stays under 2 MB: -O2 with loops vectorised by default; -O3 for the loops that it makes faster, on the level
 # that most machines have (v3); small code for what is not a hot loop and for the machines from before 2013 (v2). Wider
 # vectors help where arithmetic is the bound: v4 is built for products only, and takes the other kernels from v3 (direct.pyx
-# too: rows of a depthwise layer are shorter than such vectors, and it lost a third by them).
+# too: rows of a depthwise layer are shorter than such vectors, and it lost a third by them; where strips gain, taps.pyx has
+# their loops).
 # Loops' last few values are not worth vector code of their own (a seventh of elementwise), calls not a table to jump through.
 EPILOGUES = [] if DEBUG else ["--param=vect-epilogues-nomask=0"]
 PLAIN = ["-O1", "-g"] if DEBUG else ["-O2", "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic",
