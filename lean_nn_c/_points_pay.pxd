@@ -122,16 +122,18 @@ cdef inline double points_cost(const Geometry* g, Kind kind, const Real* r, int 
 
 
 cdef inline double by_width(const Geometry* g, Kind kind, int lanes) noexcept nogil:
-    """What vectors of 64 bytes change: planes leave more of them empty where results are few. From 900 layers on Zen 5, of which the choices
-    among all algorithms are 5.8 and 4.8 per cent behind the best (conv, conv_weight), without this and its like 7.5 and 7.4."""
+    """What vectors of 64 bytes change: planes leave more of them empty where results are few. From 780 layers on Zen 5, of which the choices
+    among all algorithms are 4 to 6 per cent behind the best."""
     cdef double terms = g.n * g.outs
     if level().bytes < 64:
         return 1
     if kind == CONV_INPUT:
-        return 0.95
-    if kind == CONV_WEIGHT and <double>g.o * g.cg * g.taps > 131072:        # results in memory, not in a cache, written here and there
-        return 1.05 * terms / (terms + 30)
-    return 1.26 if g.og < 2 * lanes else 1.05
+        return 1.05
+    if kind == CONV:
+        return 1.35 if g.og < 2 * lanes else 1.05
+    if <double>g.o * g.cg * g.taps > 131072:        # results in memory, not in a cache, written here and there
+        return 1.2 * terms / (terms + 30)
+    return 1.3 if g.og < 2 * lanes else 1.2
 
 
 cdef inline double points_lead(const Geometry* g, Kind kind, int itemsize) noexcept nogil:

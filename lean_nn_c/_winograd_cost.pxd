@@ -3,7 +3,6 @@
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
-from lean_nn_c._simd cimport LNN_BYTES
 from lean_nn_c._winograd_plan cimport Plan
 
 
@@ -26,12 +25,15 @@ cdef inline Costs costs(const Plan* p, bint packed) noexcept nogil:
     Flat tiles: to 9,000 of 2 to 7 taps, 3 to 256 channels, one thread, float; choices are 1 per cent behind the better of the two (3 taps, 64
     channels on both sides: 1.4 times as fast, 5 taps, 128: 1.3).
     """
+    cdef Costs c = [1.2, 7 if p.line else 12, 7.6 if p.line else 19, 0 if packed else 380 if p.line else 630, 3, 2.5, 0 if p.flip else 20,
+                    0.4 if p.flip else 0]
     if p.flat and p.flip:
-        return [0.9, 17, 16, 0 if packed else 130, 2.3, 0.2, 0, 0]
-    if p.flat:
-        return [1.15, 25, 15, 0 if packed else 120, 5.7, 0.5, 10, 0]
-    return [1.2, 7 if p.line else 12, 7.6 if p.line else 19, 0 if packed else 380 if p.line else 630, 3, 2.5, 0 if p.flip else 20,
-            0.4 if p.flip else 0]
+        c = [0.9, 17, 16, 0 if packed else 130, 2.3, 0.2, 0, 0]
+    elif p.flat:
+        c = [1.15, 25, 15, 0 if packed else 120, 5.7, 0.5, 10, 0]
+    # V leaves the caches, and few rows read it too seldom (5³ from 376 channels to 14 on 5³: taps are six times as fast).
+    c.image *= min(max(p.points * p.channels * p.width / 1048576.0, 1.0), 4.0)
+    return c
 
 
 cdef inline Costs weight_costs(const Plan* p) noexcept nogil:
@@ -64,8 +66,6 @@ cdef inline double faster(const Plan* p, const Geometry* g, const Costs* c) noex
     cost += c.filters * max(p.points / (6.0 if p.flat else 36.0), 1.0) * pairs
     cdef double taps = (terms * (1 + c.few / max(p.true_rows, <int64_t>4) + c.line / p.x.out_size + (c.stride if strided else 0))
                         + c.plane * g.n * p.true_channels * p.in_cells + 10 * <double>g.taps * g.cg * g.og)
-    if LNN_BYTES == 64 and not common(g) and not p.flip:        # from 400 layers on Zen 5; of conv_input 1.0
-        taps *= 1.2
     return taps / cost
 
 
