@@ -55,7 +55,7 @@ Temporary memory, in values, of one group with C channels and O rows; L is 16 fl
 AVX-512, where 4 stands for the 8:
 
     wide    S C O for U, but at most LIMIT (or four panels); per thread 2 S L (C + 24)
-    deep    8 S L C for V;                                   per thread S (24 min(C, 64) + 8 L 24)
+    deep    8 S L C for V, but at most LIMIT / 2 (or S L C); per thread S (24 min(C, 64) + 8 L 24)
 
 each plus about 1 in 100 between the matrices: for 256 channels of floats at most 24 + 1.3 MB, and 4.7 + 0.7 MB. Threads that
 make U or V for themselves have one each, of LIMIT together at most.
@@ -210,7 +210,8 @@ cdef bint deep_turn(const Plan* p, Queue* queue, int thread, int64_t unit, int64
 cdef int deep(const Plan* p, const real* x, const real* w, const real* packed, const real* b, real* y,
               int threads) noexcept nogil:
     """Threads take panels."""
-    cdef int64_t most = min(p.units, <int64_t>LNN_WINO_UNITS), chunks = (p.true_channels + CHUNK - 1) // CHUNK
+    cdef int64_t most = min(p.units, min(<int64_t>LNN_WINO_UNITS, max(LIMIT // 2 // v_size(p), <int64_t>1)))
+    cdef int64_t chunks = (p.true_channels + CHUNK - 1) // CHUNK
     cdef int64_t panels = panels_of(p), made = most * v_size(p)
     cdef int64_t pieces = min((panels + PANELS * threads - 1) // (PANELS * threads) * threads, panels)
     cdef Costs c = costs(p, packed != NULL)
