@@ -378,7 +378,7 @@ cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows
 
     Tiles are cut finely where that costs little (eight or more), so that a thread that was held up does not hold up the
     others. Rows, for each part of which the tiles are packed again, are cut (to a quarter or more), and tiles more finely, only
-    until there are two parts per thread.
+    until there are two parts per thread; to single tiles and panels only lest a thread have none.
     """
     cdef Split s
     cdef int stage
@@ -396,6 +396,10 @@ cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows
         few = max(rows // 4, least_rows) if stage == 0 else least_rows
         while items * s.m * s.t < 2 * threads and m >= 2 * few * s.m:
             s.m *= 2
+    while items * s.m * s.t < threads and tiles >= 2 * s.t:
+        s.t *= 2
+    while items * s.m * s.t < threads and min(m // 2, least_rows) >= LNN_ROWS * s.m:
+        s.m *= 2
     return s
 
 
