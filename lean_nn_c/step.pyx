@@ -17,6 +17,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from lean_nn_c._geometry cimport refuse
+from lean_nn_c._heap cimport heap_give, heap_take
 from lean_nn_c._tail cimport LNN_GATE, LNN_LEAKY, LNN_PLAIN, LNN_RELU, lnn_tail
 from lean_nn_c.threads cimport narrow_threads, threads_now
 
@@ -91,7 +92,7 @@ cdef void* hold_scratch(size_t size) noexcept nogil:
         lnn_own.pieces += 1
         count(size)
     else:
-        piece = <char*>malloc(whole)
+        piece = heap_take(whole)
         lnn_own.strays += 1
         if lnn_own.probing:
             count(size)
@@ -109,7 +110,7 @@ cdef void give_scratch(void* at) noexcept nogil:
         return
     piece = <char*>at - LINE
     if (<size_t*>piece)[0] == 0:
-        free(piece)
+        heap_give(piece)
         return
     lnn_own.pieces -= 1
     if lnn_own.pieces == 0:

@@ -86,6 +86,39 @@ def test_a_thousand_shapes_leave_resident_memory_flat() -> None:
     assert int(done.stdout) < 4 * MB
 
 
+SCRATCH = """
+import resource
+import lean_nn as ln, numpy as np
+from lean_nn_c import conv
+def layer(size):
+    step = conv.step("conv", False, False, 1, 16, 7, 1, *[(n, n) for n in (size, 3, size, 1, 1, 1)], "taps")
+    return step, [np.ones(n // 4, np.float32) for n in step.sizes]
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+ln.set_num_threads(1)
+(large, arrays), (small, others) = layer(800), layer(20)
+large(*arrays)
+before = faults()
+for _ in range(3):
+    large(*arrays)
+again, before = faults() - before, resident()
+for _ in range(1100):
+    small(*others)
+print(large.scratch(1), again, before - resident())
+"""
+
+
+def test_a_large_piece_of_scratch_waits_for_its_next_use_but_not_for_ever() -> None:
+    """Padded planes of 41 MB, in a process of its own: no page of theirs is met anew; then they are given back."""
+    done = subprocess.run([sys.executable, "-c", SCRATCH], capture_output=True, text=True, check=True)
+    size, again, returned = map(int, done.stdout.split())
+    assert size > 33 * MB
+    assert again < size // 4096 // 4
+    assert returned > 30 * MB
+
+
 def test_results_do_not_depend_on_what_was_in_the_block() -> None:
     poison = memory.empty((4 * MB,), np.uint8)
     poison.fill(255)

@@ -194,6 +194,10 @@ NARROW = [
     Geometry(5, 48, 48, 48, (13,), (4,), (3,), ((0, 2),), (2,)),
     Geometry(2, 22, 22, 22, (112, 110), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # so large that planes are called in ahead
     Geometry(1, 26, 26, 26, (181, 180), (3, 3), (2, 2), ((1, 1), (0, 1)), (1, 1)),
+    Geometry(2, 3, 3, 3, (33, 31), (5, 5), (1, 1), ((2, 2), (2, 2)), (1, 1)),  # long runs: vectors of the level's own width,
+    Geometry(1, 70, 2, 1, (26, 37), (5, 7), (1, 1), ((2, 2), (3, 0)), (1, 1)),  # channels in chunks
+    Geometry(1, 90, 9, 1, (18, 35), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # and tiles of several outputs
+    Geometry(2, 2, 6, 2, (17, 14), (8, 3), (2, 1), ((3, 4), (1, 1)), (1, 2)),
 ]
 
 
@@ -245,7 +249,9 @@ def test_large(g, dtype, algorithm):
 
 
 THREADED = [
-    *(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7], *NARROW[-6:],
+    Geometry(2, 40, 16, 1, (6, 10), (7, 7), (1, 1), ((3, 3), (3, 3)), (1, 1)),  # few tiles, few rows: cut down to panels
+    Geometry(1, 90, 13, 1, (9, 9, 9), (5, 5, 5), (2, 2, 2), ((2, 2),) * 3, (1, 1, 1)),
+    *(LARGE[i] for i in (0, 1, 3, 5, 8, 12, 16, 17, 19)), *NARROW[:4], NARROW[7], *NARROW[-10:],
     Geometry(2, 32, 100, 1, (12, 11), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),  # one thread packs y_bar, two read it in place
 ]  # fmt: skip
 
