@@ -1,10 +1,11 @@
-"""The sizes of a matrix product, checked, the shapes in which it is quicker, lines called in, and tiles that are cut."""
+"""The sizes of a matrix product, checked, the shapes in which it is quicker, lines called in, tiles that are cut, and rows' ends."""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from lean_nn_c._geometry cimport MAX_RANK, refuse
-from lean_nn_c._simd cimport lnn_prefetch
+from lean_nn_c._simd cimport finish, lnn_prefetch
+from lean_nn_c._tail cimport LNN_PLAIN, lnn_tail
 from lean_nn_c._types cimport real
 from lean_nn_c.gemm cimport Ahead, Product
 
@@ -85,3 +86,21 @@ cdef inline void take(const real* part, int64_t ldp, int rows, int64_t columns, 
     for m in range(rows):
         for j in range(columns):
             c[m * ldc + j] = part[m * ldp + j] + (c[m * ldc + j] if add else 0)
+
+
+cdef inline void end_rows(const Product* p, real* c, int64_t m0, int64_t m1, int64_t first, int64_t stop) noexcept nogil:
+    """What follows the sums c[m0:m1, first:stop], which are still in the cache."""
+    cdef lnn_tail bias
+    cdef real* row
+    cdef int64_t m, i
+    cdef bint whole = p.column_bias == NULL and stop - first == p.n     # then rows are one line: short ones cost their calls
+    bias.adds, bias.act, bias.slope = True, LNN_PLAIN, 0
+    for m in range(m0, min(m1, m0 + 1) if whole else m1):
+        row = c + m * p.n + first
+        for i in range(stop - first if p.column_bias != NULL and p.turned else 0):     # one value for all, and rare
+            bias.other = <size_t>p.column_bias - <size_t>(row + i)
+            finish(&bias, row + i, 1)
+        if p.column_bias != NULL and not p.turned:
+            bias.other = <size_t>(<const real*>p.column_bias + first) - <size_t>row
+            finish(&bias, row, stop - first)
+        finish(p.tail, row, (m1 - m0) * p.n if whole else stop - first)

@@ -25,10 +25,11 @@ from libc.string cimport memcpy, memset
 from lean_nn_c._dots cimport LONG_BLOCK, dot_rows
 from lean_nn_c._geometry cimport refuse
 from lean_nn_c._openmp cimport omp_get_thread_num
-from lean_nn_c._product cimport call_in, exchange, merge_rows, read_product, span, take
+from lean_nn_c._product cimport call_in, end_rows, exchange, merge_rows, read_product, span, take
 from lean_nn_c._queue cimport Queue, draw, open_queue
 from lean_nn_c._simd cimport (
-    LNN_FULL, LNN_ROWS, LNN_TALLEST, SPARE_LINE, aligned, bring, dots, finish, lanes, lines, lnn_vectors, panel, rows_of, tile, turn, whole_lines,
+    LNN_FULL, LNN_ROWS, LNN_TALLEST, SPARE_LINE, aligned, bring, dots, lanes, lines, lnn_vectors, panel, rows_of, tile, turn,
+    whole_lines,
 )
 from lean_nn_c._tail cimport LNN_PLAIN, lnn_tail
 from lean_nn_c._types cimport real
@@ -352,24 +353,6 @@ cdef void unit(const Product* p, const real* a, const real* b, const real* bias,
         many_rows(p, a, b, bias, c, m0, m1, first, stop, scratch)
     if p.column_bias != NULL or p.tail != NULL:
         end_rows(p, c, m0, m1, first * p.width, min(p.n, stop * p.width))
-
-
-cdef void end_rows(const Product* p, real* c, int64_t m0, int64_t m1, int64_t first, int64_t stop) noexcept nogil:
-    """What follows the sums c[m0:m1, first:stop], which are still in the cache."""
-    cdef lnn_tail bias
-    cdef real* row
-    cdef int64_t m, i
-    cdef bint whole = p.column_bias == NULL and stop - first == p.n     # then rows are one line: short ones cost their calls
-    bias.adds, bias.act, bias.slope = True, LNN_PLAIN, 0
-    for m in range(m0, min(m1, m0 + 1) if whole else m1):
-        row = c + m * p.n + first
-        for i in range(stop - first if p.column_bias != NULL and p.turned else 0):     # one value for all, and rare
-            bias.other = <size_t>p.column_bias - <size_t>(row + i)
-            finish(&bias, row + i, 1)
-        if p.column_bias != NULL and not p.turned:
-            bias.other = <size_t>(<const real*>p.column_bias + first) - <size_t>row
-            finish(&bias, row, stop - first)
-        finish(p.tail, row, (m1 - m0) * p.n if whole else stop - first)
 
 
 cdef Split split_work(int64_t items, int64_t m, int64_t rows, int64_t least_rows, int64_t tiles, int64_t most_tiles,
