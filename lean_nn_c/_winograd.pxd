@@ -12,6 +12,7 @@ cdef extern from "winograd.h" nogil:
         LNN_WINO_PANEL
         LNN_WINO_ABREAST
         LNN_WINO_UNITS
+        LNN_WINO_LEAST
     void lnn_wino_lines_f32(const float* source, Py_ssize_t line, float* to, Py_ssize_t pitch, Py_ssize_t lines, Py_ssize_t n) noexcept
     void lnn_wino_lines_f64(const double* source, Py_ssize_t line, double* to, Py_ssize_t pitch, Py_ssize_t lines, Py_ssize_t n) noexcept
     void lnn_seconds_f32(const float* source, Py_ssize_t n, float* to) noexcept

@@ -37,7 +37,7 @@ from libc.string cimport memset
 from lean_nn_c._head cimport head_numbers
 from lean_nn_c._simd cimport lanes
 from lean_nn_c._types cimport real
-from lean_nn_c._winograd cimport LNN_WINO_ABREAST, LNN_WINO_PANEL, cotangent, filters, product, read
+from lean_nn_c._winograd cimport LNN_WINO_ABREAST, LNN_WINO_LEAST, LNN_WINO_PANEL, cotangent, filters, product, read
 from lean_nn_c._winograd_plan cimport MAX_CELLS, MAX_WIDTH, Plan, Tiles, Zone, cells_left, filter_cells, place_tiles
 from lean_nn_c._winograd_steps cimport PAD, PANELS, Pieces, copy_lines, list_pieces, next_run
 
@@ -47,7 +47,6 @@ cdef enum:
     SHARED = 524288         # values of V and Q of a block, if that leaves FEWEST tiles
     CHAIN = 32              # tiles of a partial sum
     PARTS = 16              # of the tiles, where channels are few
-    LEAST = 3               # units of a part
     ENOUGH = 128            # tiles of a part that make the way back cheap: fewer only for the sake of FORCE threads
     FORCE = 8
     NARROW = 2097152        # bytes of V and Q of CHAIN tiles and of dU, at most, where channels are few
@@ -105,7 +104,7 @@ cdef inline int64_t parts_of(const Plan* p, int itemsize) noexcept nogil:
     cdef double wide = strips_of(p) * p.width, tiles = CHAIN + p.width
     cdef double size = p.points * (tiles * (p.channels + wide) + p.channels * wide) * itemsize
     cdef int64_t parts = PARTS
-    while parts > max(p.units // LEAST, <int64_t>1):
+    while parts > max(p.units // LNN_WINO_LEAST, <int64_t>1):
         parts //= 2
     if size > (MUCH if parts >= FORCE else NARROW):
         return 0

@@ -14,7 +14,8 @@
 enum {
     LNN_WINO_VECTORS = 2, LNN_WINO_PANEL = 6,
     LNN_WINO_ABREAST = LNN_REGISTERS == 32 ? 2 : 1,     /* panels that meet a single vector */
-    LNN_WINO_UNITS = LNN_BYTES == 64 ? 4 : 8            /* units that are worked on together when there are few */
+    LNN_WINO_UNITS = LNN_BYTES == 64 ? 4 : 8,           /* units that are worked on together when there are few */
+    LNN_WINO_LEAST = LNN_BYTES == 64 ? 2 : 3            /* and of a part of conv_weight's tiles, at least */
 };
 
 /* What Cython calls keeps its own registers and its own name in a profile. */
