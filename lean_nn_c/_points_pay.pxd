@@ -132,8 +132,8 @@ cdef inline double by_width(const Geometry* g, Kind kind, int lanes) noexcept no
     if kind == CONV:
         return 1.35 if g.og < 2 * lanes else 1.05
     if <double>g.o * g.cg * g.taps > 131072:        # results in memory, not in a cache, written here and there
-        return 1.2 * terms / (terms + 30)
-    return 1.3 if g.og < 2 * lanes else 1.2
+        return 1.12 * terms / (terms + 30)
+    return 1.26 if g.og < 2 * lanes else 1.12
 
 
 cdef inline double points_lead(const Geometry* g, Kind kind, int itemsize) noexcept nogil:

@@ -105,6 +105,8 @@ cdef inline double weight_gain_of(const Plan* p, const Geometry* g) noexcept nog
     cdef double gain = faster(p, g, &c)
     if common(g):
         return max(1.0, gain) if min(g.cg, g.og) >= 8 and g.n * g.outs >= 80 else 0
+    if LNN_BYTES == 64 and not p.flat:      # of points, its rival, threads gain less
+        gain *= 1.1
     return gain if gain > 1.1 else 0
 
 
