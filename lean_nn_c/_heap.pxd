@@ -1,7 +1,7 @@
 """Scratch from the heap, of which one large piece waits for its next use.
 
 What is longer than FLOOR malloc takes from the system each time and gives back at once, and a page fault per 4 kB is what a layer
-then begins with (41 MB of planes: 8 ms). So one such piece, of MOST bytes at most, stays for whichever thread asks next, and goes
+then begins with (41 MB of planes: 10,000 of them). So one such piece, of MOST bytes at most, stays for whichever thread asks next, and goes
 when it is too short, or when PATIENCE smaller pieces have been asked for since. A piece says how long it is in its second word.
 """
 

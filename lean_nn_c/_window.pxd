@@ -97,7 +97,8 @@ cdef inline Table table_of(object values) except *:
     cdef Table t
     PyObject_GetBuffer(values, &view, PyBUF_FORMAT | PyBUF_ND)      # without strides: C-contiguous, or a BufferError
     t.at, t.length = <const int64_t*>view.buf, view.len // <Py_ssize_t>sizeof(int64_t)
-    cdef bint sound = view.ndim == 1 and view.itemsize == sizeof(int64_t) and view.format[0] in (c"l", c"q") and view.format[1] == 0
+    cdef bint sound = (view.ndim == 1 and view.itemsize == sizeof(int64_t) and view.format != NULL
+                       and view.format[0] in (c"l", c"q") and view.format[1] == 0)
     PyBuffer_Release(&view)
     if not sound:
         raise ValueError("pooling kernel: tables are arrays of int64 with one axis")

@@ -442,7 +442,8 @@ def test_tables_that_do_not_fit_the_arrays_are_refused():
             pool.max_step(True, "", cells, windows, *tables)
     with pytest.raises(ValueError, match="tables do not fit"):
         pool.max_step(True, "", 6, 3, tables.axes, tables.outputs[:-1], tables.inputs)
-    for strange in (tables.outputs.astype(np.float64), tables.outputs.astype(np.int32), tables.outputs.reshape(1, -1)):
+    flat = tables.outputs
+    for strange in (flat.astype(np.float64), flat.astype(np.int32), flat.reshape(1, -1), b"12345678"):
         with pytest.raises(ValueError, match="tables are arrays of int64 with one axis"):
             pool.max_step(True, "", 6, 3, tables.axes, strange, tables.inputs)
     with pytest.raises(ValueError, match="not C-contiguous"):
