@@ -179,7 +179,7 @@ cdef inline double points_before_strips(const Geometry* g, Kind kind, int itemsi
     vectors of points empty, do not harm strips. From 3,300 timings. Of up to four terms per tap what is made once, the weight and the
     lists, is never paid (strips are 1.3 to 2.8 times as fast)."""
     cdef int64_t results = g.cg if kind == CONV_INPUT else g.og, lanes = level().bytes // itemsize
-    cdef double width = 1 if level().bytes < 64 else 0.5 if kind == CONV_INPUT else 0.65       # as above
+    cdef double width = 1 if level().bytes < 64 else 0.5 if kind == CONV_INPUT else 0.65       # as by_width
     if kind != CONV_WEIGHT and (g.og if kind == CONV_INPUT else g.cg) <= 4:
         return INFINITY
     if results < lanes:
