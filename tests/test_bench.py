@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import random
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import lean_nn as ln
-from benches import conv, forward, graph, mnist, overhead, peak, pool, predict, report, threads, training
+from benches import conv, forward, graph, layers, mnist, overhead, peak, pool, predict, report, threads, training
 from benches.__main__ import MODULES
 from benches.harness import Bench, Result, run
 
@@ -58,6 +59,21 @@ def test_threads_are_measured() -> None:
         ln.set_num_threads(before)
     assert [gain.name.split()[0] for gain in found] == [rows[0].group, "conv", "conv_input", "conv_weight", "sum"]
     assert all(gain.alone > 0 and 0 <= gain.quiet <= 1 and gain.name[:20] in threads.line(gain) for gain in found)
+
+
+def test_drawn_layers_are_measured() -> None:
+    """A seed draws the same layers every time, and each gives three rows."""
+    before = ln.get_num_threads()
+    try:
+        found = list(layers.timings(3, 5, 1, 0.0))
+    finally:
+        ln.set_num_threads(before)
+    again = random.Random(5)
+    drawn = [layers.draw(again) for _ in range(3)]
+    assert [(f.kind, f.shape, f.contraction) for f in found] == [(*d, c) for d in drawn for c in layers.CONTRACTIONS]
+    assert all(f.ours > 0 and f.shape.name in layers.line(f) for f in found)
+    if layers.torch is not None:
+        assert any(line.startswith("dw, all: geometric mean") for line in layers.summary(found))
 
 
 def test_forward_mode_is_measured() -> None:
