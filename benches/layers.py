@@ -129,8 +129,8 @@ def summary(found: list[Found]) -> list[str]:
             ratios = [f.ratio for f in found if f.contraction == contraction and kind in ("all", f.kind)]
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             behind = 100 * sum(ratio < 1 for ratio in ratios) / len(ratios)
-            least = min(ratios)
-            lines.append(f"{contraction}, {kind}: geometric mean {mean:.2f}, behind {behind:.1f} % of {len(ratios)}, least {least:.2f}")
+            lines.append(f"{contraction}, {kind}: geometric mean {mean:.2f}, "
+                         f"behind {behind:.1f} % of {len(ratios)}, least {min(ratios):.2f}")  # fmt: skip
     return lines
 
 
