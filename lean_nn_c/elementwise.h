@@ -26,13 +26,15 @@
 #define LNN_BINARY_COMMON(X) X(add, 1) X(sub, 1) X(mul, 1) X(div, 4)
 #define LNN_BINARY_EXTREME(X) X(maximum, 1) X(minimum, 1)
 #define LNN_BINARY_LIGHT(X) \
-    X(relu_gate, 1) X(sign_gate, 1) X(leaky_gate, 1) X(clip_gate, 1) X(open_gate, 4) X(tanh_gate, 1) X(sigmoid_gate, 1) \
+    X(relu_gate, 1) X(sign_gate, 4) X(leaky_gate, 1) X(clip_gate, 1) X(open_gate, 4) X(tanh_gate, 1) X(sigmoid_gate, 1) \
     X(hardswish_gate, 2) X(square_gate, 1) X(sqrt_gate, 4)
 #define LNN_BINARY_HEAVY(X) X(elu_gate, 8) X(gelu_gate, 20) X(gelu_tanh_gate, 14) X(silu_gate, 10)
 #define LNN_BINARY(X) LNN_BINARY_COMMON(X) LNN_BINARY_EXTREME(X) LNN_BINARY_LIGHT(X) LNN_BINARY_HEAVY(X) X(pow, 40) /* pow's loop is not the plain one */
 
-/* functions whose value and gate are had together, as they share an exponential (or a root: powers) */
-#define LNN_BOTH(X) X(gelu, 25) X(gelu_tanh, 20) X(silu, 15)
+/* functions whose value and tangent have a loop of their own: of one array, as they share an exponential (powers share a root), and of
+ * two that both move, as these would be four operations that read all of it */
+#define LNN_BOTH_ONE(X) X(gelu, 25) X(gelu_tanh, 20) X(silu, 15)
+#define LNN_BOTH_TWO(X) X(maximum, 8) X(minimum, 8)
 
 /* optimiser updates: name, arrays an optimiser keeps beside the parameter */
 #define LNN_UPDATE(X) \
@@ -51,14 +53,14 @@ typedef void (*lnn_binary)(const void *a, const void *b, void *y, ptrdiff_t n, i
 typedef void (*lnn_where)(const void *c, const void *a, const void *b, void *y, ptrdiff_t n, int c_step,
                           int a_step, int b_step);
 
-typedef void (*lnn_both)(const void *x, const void *number, const void *t, void *y, void *dot, ptrdiff_t n, int far);
+typedef void (*lnn_both)(const void *const *in, void *y, void *dot, ptrdiff_t n, int far); /* in: arguments, then tangents */
 typedef void (*lnn_update)(const void *const *in, void *const *out, const double *c, ptrdiff_t n);
 
 typedef struct { const char *name; int cost; lnn_unary f32, f64; } lnn_unary_entry;
 typedef struct { const char *name; int cost; lnn_binary f32, f64; } lnn_binary_entry;
 typedef struct { const char *name; int cost; lnn_where f32, f64; } lnn_triple_entry;
 typedef struct { const char *name; int slots; lnn_update f32, f64; } lnn_update_entry;
-typedef struct { const char *name; int cost; lnn_both f32, f64; } lnn_both_entry;
+typedef struct { const char *name; int cost, inputs; lnn_both f32, f64; } lnn_both_entry;
 
 /* The normal distribution, without branches or calls. Its lower tail keeps its digits: Φ(−a) = exp(−a²/2)·t·P(w), t = 1/(1 + a/4) and
  * w = 1/2 − t; P interpolates the rest at the Chebyshev nodes of w from −1/2 to 1/2, within 4e-9 for float, 1.3e-17 for double.
@@ -167,9 +169,14 @@ static const lnn_binary_entry lnn_binary_table[] = {LNN_BINARY(LNN_ENTRY) {NULL,
 static const lnn_binary_entry lnn_compare_table[] = {LNN_COMPARE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 static const lnn_triple_entry lnn_triple_table[] = {LNN_TRIPLE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 #undef LNN_ENTRY
-#define LNN_ENTRY(name, cost) {#name, cost, lnn_##name##_both_f32, lnn_##name##_both_f64},
-static const lnn_both_entry lnn_both_table[] = {LNN_BOTH(LNN_ENTRY) LNN_ENTRY(pow, 20) {NULL, 0, NULL, NULL}};
-#undef LNN_ENTRY
+#define LNN_BOTH_OF(name, cost, inputs) {#name, cost, inputs, lnn_##name##_both_f32, lnn_##name##_both_f64},
+#define LNN_OF_ONE(name, cost) LNN_BOTH_OF(name, cost, 2)
+#define LNN_OF_TWO(name, cost) LNN_BOTH_OF(name, cost, 4)
+static const lnn_both_entry lnn_both_table[] = {
+    LNN_BOTH_ONE(LNN_OF_ONE) LNN_BOTH_TWO(LNN_OF_TWO) LNN_BOTH_OF(pow, 20, 3) {NULL, 0, 0, NULL, NULL}};
+#undef LNN_BOTH_OF
+#undef LNN_OF_ONE
+#undef LNN_OF_TWO
 #define LNN_ENTRY(name, slots) {#name, slots, lnn_##name##_update_f32, lnn_##name##_update_f64},
 static const lnn_update_entry lnn_update_table[] = {LNN_UPDATE(LNN_ENTRY) {NULL, 0, NULL, NULL}};
 #undef LNN_ENTRY

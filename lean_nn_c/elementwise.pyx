@@ -11,10 +11,11 @@ number of threads.
 cimport numpy as cnp
 from cython.parallel cimport prange
 
+from lean_nn_c._both cimport BothPlan, both_run, lnn_both
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
     CHAIN, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp,
-    ChainPlan, ChainView, chain_ahead, chain_far, chain_move, chain_open, chain_run, lnn_binary, lnn_chain_walk, lnn_unary, lnn_where,
+    ChainPlan, ChainView, chain_ahead, chain_move, chain_open, chain_run, lnn_binary, lnn_chain_walk, lnn_unary, lnn_where,
 )
 from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
 from lean_nn_c._update cimport ADAGRAD, ADAM, MAX_NUMBERS, MOMENTUM, PLAIN, RMSPROP, UpdatePlan, lnn_update, number, numbers_of, update_block
@@ -32,10 +33,9 @@ cdef extern from "elementwise.h" nogil:
         const char* name
         int cost
         lnn_binary f32, f64
-    ctypedef void (*lnn_both)(const void*, const void*, const void*, void*, void*, Py_ssize_t, bint) noexcept nogil
     ctypedef struct lnn_both_entry:
         const char* name
-        int cost
+        int cost, inputs
         lnn_both f32, f64
     ctypedef struct lnn_update_entry:
         const char* name
@@ -319,40 +319,28 @@ def chain_step(str name, Py_ssize_t cells, list inputs, list ops, list items, bi
 # ------------------------------------------------------------------------------- value and tangent at once
 
 
-cdef struct BothPlan:
-    lnn_both f
-    bint number
-    Py_ssize_t item, cells, cost
-
-
 cdef int run_both(const void* plan, char** at) noexcept nogil:
-    """x, a number if the function has one, x's tangent ↦ value and tangent."""
-    cdef const BothPlan* p = <const BothPlan*>plan
-    cdef Py_ssize_t i, skip, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
-    cdef int threads = threads_for(p.cells * p.cost)
-    cdef bint far = chain_far(4 * p.item * p.cells, threads)
-    cdef char** rest = at + 1 + p.number
-    if threads == 1 or tasks == 1:
-        p.f(at[0], at[1], rest[0], rest[1], rest[2], p.cells, far)
-        return STEP_DONE
-    for i in prange(tasks, num_threads=threads, schedule="static"):
-        skip = i * CHAIN_TASK * p.item
-        p.f(at[0] + skip, at[1], rest[0] + skip, rest[1] + skip, rest[2] + skip,
-            min(<Py_ssize_t>CHAIN_TASK, p.cells - i * CHAIN_TASK), far)
+    both_run(<const BothPlan*>plan, at)
     return STEP_DONE
 
 
-def both_step(str name, Py_ssize_t cells, bint wide, bint number=False):
-    """`name` of x, and perhaps of a number, and its gate of x's tangent, which share what both compute; None where there is no such loop."""
+def both_step(str name, Py_ssize_t cells, tuple full, bint wide):
+    """`name` of arguments and what becomes of their tangents, in one loop; None where there is none.
+
+    `full` says of the arguments, then of the tangents, whether each has a number for every cell, or one for all.
+    """
     cdef BothPlan p
     cdef const lnn_both_entry* entry = lnn_both_table
     cdef bytes wanted = name.encode("ascii")
+    cdef int k
     while entry.name != NULL and entry.name != wanted:
         entry += 1
-    if entry.name == NULL or not 0 <= cells < 1e18:
+    if entry.name == NULL or len(full) != entry.inputs or not 0 <= cells < 1e18:
         return None
-    p.f, p.number, p.item, p.cells, p.cost = entry.f64 if wide else entry.f32, number, 8 if wide else 4, cells, entry.cost
-    return make_step(name, run_both, &p, sizeof(p), (cells * p.item, *[p.item] * number, *[cells * p.item] * 3), 2)
+    p.f, p.inputs, p.item, p.cells, p.cost = entry.f64 if wide else entry.f32, entry.inputs, 8 if wide else 4, cells, entry.cost
+    for k in range(p.inputs):
+        p.step[k] = p.item if full[k] else 0
+    return make_step(name, run_both, &p, sizeof(p), (*[p.item * (cells if whole else 1) for whole in full], *[cells * p.item] * 2), 2)
 
 
 # ------------------------------------------------------------------------------------ the sums of a chain

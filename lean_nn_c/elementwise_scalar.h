@@ -91,7 +91,10 @@ B(maximum) { return (a > b || a != a) ? a : b; }
 B(minimum) { return (a < b || a != a) ? a : b; }
 /* a gate passes a (a tangent or cotangent) according to b: the derivative of its function at b */
 B(relu_gate) { return b <= 0 ? R(0) : a; }
-B(sign_gate) { return a * (b > 0 ? R(1) : b < 0 ? R(-1) : b); }
+B(sign_gate) { /* a·sign(b); of a number other than 0 that is a sign and no product */
+    const real turned = T(lnn_from_bits)(T(lnn_bits)(a) ^ (T(lnn_bits)(b) & T(lnn_bits)(R(-0.0))));
+    return __builtin_islessgreater(b, R(0)) ? turned : a * b;
+}
 B(leaky_gate) { return b > 0 ? a : p * a; }
 B(elu_gate) { return b > 0 ? a : a * (p * T(lnn_vexp_down)(b)); }
 B(clip_gate) { return (b >= p && b <= q) ? a : R(0); }
@@ -229,8 +232,8 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
 #endif
 #ifdef __AVX__
 #define BOTH_TURNS(name, cost) \
-    static void T(lnn_##name##_both)(const void *vx, const void *unused, const void *vt, void *vy, void *vdot, ptrdiff_t n, int far) { \
-        const real *x = (const real *)vx, *t = (const real *)vt; \
+    static void T(lnn_##name##_both)(const void *const *in, void *vy, void *vdot, ptrdiff_t n, int far) { \
+        const real *x = (const real *)in[0], *t = (const real *)in[1]; \
         real *y = (real *)vy, *dot = (real *)vdot, x_last[WIDTH], t_last[WIDTH]; \
         for (; n > 0; n -= WIDTH, x += WIDTH, t += WIDTH, y += WIDTH, dot += WIDTH) { \
             real *to = n < WIDTH ? x_last : y, *to_dot = n < WIDTH ? t_last : dot; \
@@ -245,8 +248,8 @@ static inline void T(lnn_put_last)(real *y, const real *last, ptrdiff_t n) {
     }
 #else
 #define BOTH_TURNS(name, cost) \
-    static void T(lnn_##name##_both)(const void *vx, const void *unused, const void *vt, void *vy, void *vdot, ptrdiff_t n, int far) { \
-        const real *x = (const real *)vx, *t = (const real *)vt; \
+    static void T(lnn_##name##_both)(const void *const *in, void *vy, void *vdot, ptrdiff_t n, int far) { \
+        const real *x = (const real *)in[0], *t = (const real *)in[1]; \
         real *y = (real *)vy, *dot = (real *)vdot; \
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) { \
             const real at = x[i], by = t[i]; \
@@ -264,7 +267,7 @@ LNN_BINARY_COMMON(COMMON_LOOP)
 LNN_BINARY_EXTREME(EXTREME_LOOP)
 LNN_BINARY_LIGHT(BINARY_LOOP)
 LNN_BINARY_HEAVY(BINARY_TURNS)
-LNN_BOTH(BOTH_TURNS)
+LNN_BOTH_ONE(BOTH_TURNS)
 BINARY_LOOP(libm_pow, 40)
 LNN_COMPARE(COMPARE_LOOP)
 
@@ -328,8 +331,8 @@ static void T(lnn_pow_gate_loop)(const void *vt, const void *va, const void *vb,
     }
 }
 /* a root is taken once for both */
-static void T(lnn_pow_both)(const void *vx, const void *ve, const void *vt, void *vy, void *vdot, ptrdiff_t n, int far) {
-    const real *x = (const real *)vx, *t = (const real *)vt, e = *(const real *)ve;
+static void T(lnn_pow_both)(const void *const *in, void *vy, void *vdot, ptrdiff_t n, int far) {
+    const real *x = (const real *)in[0], *t = (const real *)in[2], e = *(const real *)in[1];
     real *y = (real *)vy, *dot = (real *)vdot;
     if (e == R(0.5)) {
         LNN_IVDEP for (ptrdiff_t i = 0; i < n; i++) {
@@ -374,6 +377,30 @@ static inline real T(lnn_larger_gate)(real t, real a, real b) {
     const real half = R(0.5) * t, taken = a == b ? half : t;
     return a < b ? R(0) : taken;
 }
+
+/* Where no cache holds the arrays, the next burst of each is asked for before this one is computed. */
+#define BURSTS(...) \
+    for (const ptrdiff_t turn = far ? LNN_BURST / (ptrdiff_t)sizeof(real) : n; n > 0; n -= turn, __VA_ARGS__)
+#define FETCH(array) lnn_fetch((const char *)(array + turn), far ? LNN_BURST : 0)
+#define EXTREME_BOTH(name, first, second) \
+    static void T(lnn_##name##_both)(const void *const *in, void *vy, void *vdot, ptrdiff_t n, int far) { \
+        const real *a = (const real *)in[0], *b = (const real *)in[1], *s = (const real *)in[2], *t = (const real *)in[3]; \
+        real *y = (real *)vy, *dot = (real *)vdot; \
+        BURSTS(a += turn, b += turn, s += turn, t += turn, y += turn, dot += turn) { \
+            const ptrdiff_t size = n < turn ? n : turn; \
+            FETCH(a), FETCH(b), FETCH(s), FETCH(t), FETCH(y), FETCH(dot); \
+            LNN_IVDEP for (ptrdiff_t i = 0; i < size; i++) { \
+                const real one = a[i], two = b[i], by_one = s[i], by_two = t[i]; \
+                y[i] = T(lnn_##name)(one, two, R(0), R(0)); \
+                dot[i] = T(lnn_larger_gate)(by_one, first, second) + T(lnn_larger_gate)(by_two, second, first); \
+            } \
+        } \
+    }
+EXTREME_BOTH(maximum, one, two)
+EXTREME_BOTH(minimum, two, one)
+#undef BURSTS
+#undef FETCH
+#undef EXTREME_BOTH
 
 /* and so of those of three arrays */
 typedef void (*T(lnn_part_of_3))(const real *a, const real *b, const real *c, real *y, ptrdiff_t n);

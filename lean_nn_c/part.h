@@ -74,10 +74,10 @@ LNN_INLINE int lnn_some(const void *mask) {
 #define LNN_OVER(n, y, of) { \
         const ptrdiff_t lnn_end = (n); \
         ptrdiff_t i = 0; \
-        for (; i + WIDTH <= lnn_end; i += WIDTH) *(VU *)((y) + i) = of(LNN_WHOLE); \
+        for (; i + WIDTH <= lnn_end; i += WIDTH) *(VU *)((y) + i) = of(LNN_VECTOR); \
         if (i < lnn_end) LNN_NAME(lnn_put_part)((y) + i, of(LNN_LAST), lnn_end - i); \
     }
-#define LNN_WHOLE(p) (*(const VU *)((p) + i))
+#define LNN_VECTOR(p) (*(const VU *)((p) + i))
 #define LNN_LAST(p) LNN_NAME(lnn_part)((p) + i, lnn_end - i)
 
 #define LNN_TREE(T, suffix) \

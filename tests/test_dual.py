@@ -108,13 +108,35 @@ def test_functions_that_share_an_exponential_are_one_loop(name):
         x, v = (np.random.default_rng(s).standard_normal(n).astype("float32") * 9 for s in (n, n + 1))
         x[:5] = (np.inf, -np.inf, np.nan, -0.0, 1e30)[:n]
         y, dot = np.empty_like(x), np.empty_like(x)
-        step = kernels.both_step(name, n, False)
+        step = kernels.both_step(name, n, (True, True), False)
         assert step is not None
         step(x, v, y, dot)
         with ln.no_grad():
             apart = registry[name](ln.tensor(x)), registry[f"{name}_gate"](ln.tensor(v), ln.tensor(x))
         assert bits((ln.tensor(y), ln.tensor(dot))) == bits(apart)
-    assert kernels.both_step("relu", 8, False) is None
+    assert kernels.both_step("relu", 8, (True, True), False) is None
+    assert kernels.both_step(name, 8, (True,), False) is None
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_extremes_and_their_tangents_are_one_loop(name, dtype):
+    """Ties, which share, infinities, NaN and zeros of both signs as value and rule have them; also where no cache holds the arrays."""
+    special = np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1.0], dtype)
+    for n in (36, 37, 1000, 2_000_000):
+        a, b, s, t = (np.random.default_rng([n, k]).standard_normal(n).astype(dtype) for k in range(4))
+        a[:36], b[:36] = np.repeat(special, 6), np.tile(special, 6)
+        y, dot = np.empty_like(a), np.empty_like(a)
+        step = kernels.both_step(name, n, (True,) * 4, dtype == "float64")
+        assert step is not None
+        step(a, b, s, t, y, dot)
+        one, two = (a, b) if name == "maximum" else (b, a)
+        with ln.no_grad():
+            gate = registry["larger_gate"]
+            apart = registry[name](ln.tensor(a), ln.tensor(b)), gate(ln.tensor(s), one, two) + gate(ln.tensor(t), two, one)
+        assert bits((ln.tensor(y), ln.tensor(dot))) == bits(apart)
+        with ln.num_threads(2):
+            assert bits(ln.jvp(getattr(F, name), (ln.tensor(a), ln.tensor(b)), (ln.tensor(s), ln.tensor(t)))) == bits(apart)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -126,7 +148,7 @@ def test_powers_take_a_root_once_and_have_the_rules_bits(exponent, dtype):
         x, v = (np.random.default_rng(s).standard_normal(n).astype(dtype) for s in (n, n + 1))
         x[:6] = (np.inf, -np.inf, np.nan, -0.0, 0.0, -2.0)[:n]
         y, dot = np.empty_like(x), np.empty_like(x)
-        step = kernels.both_step("pow", n, dtype == "float64", True)
+        step = kernels.both_step("pow", n, (True, False, True), dtype == "float64")
         assert step is not None
         step(x, np.asarray(e), v, y, dot)
         with ln.no_grad():

@@ -121,12 +121,22 @@ def dual_chain(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Writte
 
 
 def _both(name: str, avals: Sequence[Aval], out: Aval, ops: Sequence[Written]) -> Step | None:
-    """One loop for the two operations, which share what both compute; None where there is none."""
-    pair = [op[:2] for op in ops]
-    number = len(avals) == 3 and repetition(avals[1].shape, out.shape) == (1, 1) and out.shape == avals[0].shape
-    if pair != ([(name, (0, 1)), (f"{name}_gate", (2, 0, 1))] if number else [(name, (0,)), (f"{name}_gate", (1, 0))]):
+    """One loop for value and tangent; None where there is none for these operations on these shapes."""
+    if [op[:2] for op in ops] != _TOGETHER.get(name):
         return None
-    return kernels.both_step(name, prod(out.shape), _float_of(name, avals) == 8, number)
+    full = tuple(aval.shape == out.shape for aval in avals)
+    if full != ((True, False, True) if name == "pow" else (True,) * len(avals)) or (name == "pow" and prod(avals[1].shape) != 1):
+        return None
+    return kernels.both_step(name, prod(out.shape), full, _float_of(name, avals) == 8)
+
+
+# What functions with a loop for value and tangent write down: the operations, and what these read.
+_TOGETHER: dict[str, list[Any]] = {
+    **{name: [(name, (0,)), (f"{name}_gate", (1, 0))] for name in ("gelu", "gelu_tanh", "silu")},
+    "pow": [("pow", (0, 1)), ("pow_gate", (2, 0, 1))],  # by one number
+    "maximum": [("maximum", (0, 1)), ("larger_gate", (2, 0, 1)), ("larger_gate", (3, 1, 0)), ("add", (-3, -2))],
+    "minimum": [("minimum", (0, 1)), ("larger_gate", (2, 1, 0)), ("larger_gate", (3, 0, 1)), ("add", (-3, -2))],
+}
 
 
 def dual_places(ops: Sequence[Written]) -> dict[int, int] | None:
