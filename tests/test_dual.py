@@ -121,7 +121,7 @@ def test_functions_that_share_an_exponential_are_one_loop(name):
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_extremes_and_their_tangents_are_one_loop(name, dtype):
-    """Ties, which share, infinities, NaN and zeros of both signs as value and rule have them; also where no cache holds the arrays."""
+    """Ties, which share, infinities, NaN and zeros of both signs as value and rule have them; also of large arrays."""
     special = np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1.0], dtype)
     for n in (36, 37, 1000, 2_000_000):
         a, b, s, t = (np.random.default_rng([n, k]).standard_normal(n).astype(dtype) for k in range(4))
@@ -188,6 +188,7 @@ FUNCTIONS = {
     "layer_norm": (lambda x: F.layer_norm(x, x.shape[3]), ["standardize"]),
     "matmul": (lambda x: F.matmul(x, x.transpose(0, 1, 3, 2)), ["matmul"]),
     "conv2d": (lambda x: F.conv2d(x, x[:1, :, :3, :3], x[0, 0, 0, :1], padding=1), ["conv"]),
+    "conv_transpose2d": (lambda x: F.conv_transpose2d(x[:, :1], x[:1, :, :3, :3], x[0, :, 0, 0], 2, 1), ["conv_input"]),
     "cross_entropy": (lambda x: F.cross_entropy(x.reshape(-1, 4), np.arange(x.size // 4) % 3), ["cross_entropy"]),
 }  # fmt: skip
 

@@ -114,6 +114,7 @@ conv_input: Primitive = primitive(
     spec=meaning("conv_input"),
     cpu=cpu_conv.conv_input_by_columns,
     step=cpu_conv.conv_input_step,
+    dual=cpu_bilinear.dual(cpu_conv.conv_input_step),
     jvp=(
         lambda t, y, y_bar, w, b=None, **geometry: conv_input(t, w, **geometry),
         lambda t, y, y_bar, w, b=None, **geometry: conv_input(y_bar, t, **geometry),
