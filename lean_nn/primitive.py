@@ -21,7 +21,8 @@ The rules of one argument, forward and reverse, have the same form::
     jvp[i](t, y, *args, **params)     the change of the output(s) when argument i moves by t
     vjp[i](g, y, *args, **params)     what argument i gets when the output(s) are weighted by g
 
-Where several arguments share work, ``Joint(rule)`` serves them together, in either place.
+Where several arguments share work, ``Joint(rule)`` serves them together, in either place. ``Gate(prim)`` is a rule that is one
+elementwise primitive, prim(t, x), or prim(t, y) with ``by_output``.
 
 `y` is the output (None unless `saves_output`); with several outputs `g`, `y` and the result of a forward
 rule are tuples. ``linear=(0, 1)`` says that the primitive is linear in these arguments one at a time: their
@@ -49,10 +50,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lean_nn_c.engine import NONDIFF, GraphError, Joint, Primitive
+from lean_nn_c.engine import NONDIFF, GraphError, Primitive
+from lean_nn_c.sweep import Gate, Joint
 
 __all__ = [
-    "NONDIFF", "Aval", "Backend", "Exact", "Gamma", "GraphError", "Joint", "Primitive", "Ulps", "Within",
+    "NONDIFF", "Aval", "Backend", "Exact", "Gamma", "Gate", "GraphError", "Joint", "Primitive", "Ulps", "Within",
     "check_same_float", "evaluate", "get", "meaning", "primitive", "register_backend", "registry",
 ]
 

@@ -11,10 +11,6 @@ cdef class Primitive:
     cdef readonly Py_ssize_t outputs
 
 
-cdef class Joint:
-    cdef readonly object rule
-
-
 cdef class Trace:
     cdef public int level
     cdef public bint live
@@ -42,3 +38,4 @@ cdef class Box:
 
 
 cdef Box new_box(object data)
+cdef uint64_t watching(uint64_t mask) noexcept

@@ -3,10 +3,6 @@ from typing import Any
 
 class GraphError(RuntimeError): ...
 
-class Joint:
-    rule: Callable[..., Any]
-    def __init__(self, rule: Callable[..., Any]) -> None: ...
-
 NONDIFF: Any
 CONSTANT: int
 

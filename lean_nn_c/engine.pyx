@@ -73,17 +73,6 @@ cdef class _NonDifferentiable:
         return "NONDIFF"
 
 
-cdef class Joint:
-    """A rule for all arguments at once, where they share work.
-
-    Reverse, ``rule(wanted, g, y, *args, **params)`` gives a tuple, a cotangent for each argument that `wanted` names.
-    Forward, ``rule(tangents, y, *args, **params)`` gives the change of the output(s); None in `tangents` is an argument at rest.
-    """
-
-    def __init__(self, rule):
-        self.rule = rule
-
-
 NONDIFF = _NonDifferentiable()
 CONSTANT = CONSTANT_BIT  # in a mask: a number or array that only this operation has seen, so nobody can ask about it
 
@@ -243,6 +232,11 @@ def is_recording():
     return bool(lnn_recording)
 
 
+cdef uint64_t watching(uint64_t mask) noexcept:
+    """The live levels that an operation on values with this mask is recorded for."""
+    return (mask | lnn_all) & lnn_live
+
+
 def live_levels():
     """The levels an operation is recorded for at this moment, as a mask."""
     return lnn_live
@@ -360,7 +354,7 @@ cdef tuple dual_of(Primitive prim, tuple args, dict params, Trace trace, uint64_
             if tangent.tangents:
                 moved.append(tangent)
         place <<= 1
-    if (mask | lnn_all) & lnn_live & ((<uint64_t>1 << trace.level) - 1):
+    if watching(mask) & ((<uint64_t>1 << trace.level) - 1):
         return None
     for outer in traces_of(tuple(moved)):
         if outer.level < trace.level:
@@ -480,7 +474,7 @@ def bind(Primitive prim, tuple args, dict params):
     if traces:
         for box in outs:
             box.tangents = {}
-    mask = (mask | lnn_all) & lnn_live
+    mask = watching(mask)
     if mask and (lnn_all or True in prim.differentiable_out):
         node = record(prim, args, params, outs, mask)
         if lnn_all:

@@ -161,10 +161,8 @@ cdef void give(void* start, size_t size) noexcept:
     trim()
 
 
-cdef class _Block:
+cdef class Block:
     """Owns the memory under one array, as its `base`."""
-    cdef void* start
-    cdef size_t size
 
     def __dealloc__(self):
         if self.start != NULL:
@@ -175,14 +173,14 @@ cdef object empty_array(int rank, cnp.npy_intp* dims, int kind):
     """An uninitialised C-contiguous array of a plain type."""
     cdef cnp.dtype dtype = cnp.PyArray_DescrFromType(kind)
     cdef size_t size = dtype.itemsize
-    cdef _Block block
+    cdef Block block
     cdef cnp.ndarray array
     cdef int axis
     for axis in range(rank):
         size *= <size_t>dims[axis]  # the caller has checked that this fits
     if size < SMALL or kind == cnp.NPY_OBJECT:
         return cnp.PyArray_EMPTY(rank, dims, kind, 0)
-    block = _Block.__new__(_Block)
+    block = Block.__new__(Block)
     size = rounded(size)
     block.start = take(size)
     if block.start == NULL:

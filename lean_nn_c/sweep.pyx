@@ -13,14 +13,18 @@ from heapq import heappop, heappush
 
 from libc.stdint cimport uint64_t
 
-from lean_nn_c.engine cimport Box, Joint, Node, Primitive, Trace, new_box
+from lean_nn_c._spent cimport is_spent
+from lean_nn_c.engine cimport Box, Node, Primitive, Trace, new_box, watching
 
 import numpy as np
 
-from lean_nn_c.engine import NONDIFF, GraphError, carry
+from lean_nn_c.engine import NONDIFF, GraphError, carry, step_for
 
 cdef object ndarray = np.ndarray
 cdef tuple FLOATS = (np.dtype("float32"), np.dtype("float64"))
+
+cdef enum:
+    WORTH = 65536   # bytes of an array from which on it is worth while to look who else may see it
 
 cdef Primitive add = None
 cdef object zeros = None
@@ -69,6 +73,61 @@ def outputs_of(Node node):
         box.mask = node.mask if node.prim.differentiable_out[i] else 0
         boxes.append(box)
     return boxes[0] if len(boxes) == 1 else tuple(boxes)
+
+
+cdef class Joint:
+    """A rule for all arguments at once, where they share work.
+
+    Reverse, ``rule(wanted, g, y, *args, **params)`` gives a tuple, a cotangent for each argument that `wanted` names.
+    Forward, ``rule(tangents, y, *args, **params)`` gives the change of the output(s); None in `tangents` is an argument at rest.
+    """
+
+    cdef readonly object rule
+
+    def __init__(self, rule):
+        self.rule = rule
+
+
+cdef class Gate:
+    """A rule for the one argument of an elementwise function, in both modes: gate(t, y), or gate(t, x).
+
+    It reads t once, element by element, and says so: a sweep writes the result over a cotangent that nobody else will read.
+    """
+    cdef readonly Primitive prim
+    cdef readonly bint by_output
+
+    def __init__(self, prim, *, by_output=False):
+        self.prim, self.by_output = prim, by_output
+
+    def __call__(self, t, y, x, **params):
+        return self.prim(t, y if self.by_output else x, **params)
+
+
+cdef object written_over(Primitive prim, Box first, Box second, dict params):
+    """prim(first, second, **params) in the place of `first`; None where somebody may look at that again, or at the operation."""
+    if not is_spent(first) or first.tangents or second.tangents or watching(first.mask | second.mask):
+        return None
+    if first.data.nbytes < WORTH or type(second.data) is not ndarray or not second.data.flags.c_contiguous:
+        return None
+    if first.data.dtype != second.data.dtype or first.data.shape != second.data.shape:
+        return None
+    kernel = step_for(prim, [first.data, second.data], params) if params or prim.lane is None else prim.lane
+    if kernel is None:
+        return None
+    kernel(first.data, second.data, first.data)
+    return new_box(first.data)
+
+
+cdef object added(Box first, Box g):
+    """What has arrived, and g."""
+    found = written_over(add, first, g, {})
+    return add(first, g) if found is None else found
+
+
+cdef object passed(Gate rule, Box g, Node node, Box y):
+    """What the gate lets through of a cotangent that the sweep holds."""
+    found = written_over(rule.prim, g, y if rule.by_output else <Box>node.inputs[0], node.params)
+    return cotangent_for(node, 0, rule, g, y) if found is None else found
 
 
 cdef object rule_of(Primitive prim, Py_ssize_t argnum):
@@ -147,7 +206,7 @@ cdef class Sweep:
             if node.prim.outputs == 1:
                 return
         if node.prim.outputs == 1:
-            self.arrived[node.id] = add(self.arrived[node.id], g)
+            self.arrived[node.id] = added(self.arrived.pop(node.id), g)
         else:
             slot = <list>self.arrived[node.id]
             slot[box.index] = g if slot[box.index] is None else add(slot[box.index], g)
@@ -184,7 +243,9 @@ cdef class Sweep:
             box = <Box>node.inputs[argnum]
             if self.wants(box):
                 rule = rule_of(node.prim, argnum)
-                if rule is not NONDIFF:
+                if type(rule) is Gate:
+                    self.deliver(box, passed(<Gate>rule, <Box>g, node, <Box>y))
+                elif rule is not NONDIFF:
                     self.deliver(box, cotangent_for(node, argnum, rule, g, y))
 
     cdef object run(self):

@@ -23,7 +23,7 @@ from lean_nn.ops.elementwise import (
     unary,
     where,
 )
-from lean_nn.primitive import Gamma, Primitive, Ulps
+from lean_nn.primitive import Gamma, Gate, Primitive, Ulps
 
 SQRT_8_OVER_PI = 1.5957691216057307117
 CUBIC = 0.044715
@@ -48,13 +48,8 @@ elu_gate: Primitive = binary(
         lambda g, y, t, x, *, alpha: sum_to(_elu_curve(g, y, t, x, alpha=alpha), x.shape),
     ),
 )  # fmt: skip
-leaky_relu: Primitive = unary(
-    "leaky_relu", lambda t, y, x, **slope: leaky_gate(t, x, **slope), Ulps(1.5),
-    numbers=("slope",),
-)  # fmt: skip
-elu: Primitive = unary(
-    "elu", lambda t, y, x, **alpha: elu_gate(t, x, **alpha), Ulps(3.5), numbers=("alpha",)
-)
+leaky_relu: Primitive = unary("leaky_relu", Gate(leaky_gate), Ulps(1.5), numbers=("slope",))
+elu: Primitive = unary("elu", Gate(elu_gate), Ulps(3.5), numbers=("alpha",))
 hardsigmoid: Primitive = unary(
     "hardsigmoid", lambda t, y, x: open_gate(t, x, bound=3.0, over=6.0), Ulps(1.5)
 )
@@ -73,7 +68,7 @@ hardswish_gate: Primitive = binary(
         lambda g, y, t, x: sum_to(_hardswish_bend(g, y, t, x), x.shape),
     ),
 )  # fmt: skip
-hardswish: Primitive = unary("hardswish", lambda t, y, x: hardswish_gate(t, x), Ulps(2.5))
+hardswish: Primitive = unary("hardswish", Gate(hardswish_gate), Ulps(2.5))
 
 # --- smooth ---
 
@@ -128,9 +123,9 @@ def _softplus_rule(t: Any, y: Any, x: Any, *, beta: float, threshold: float) -> 
     return where(greater(z, threshold), t, mul(t, sigmoid(z)))
 
 
-silu: Primitive = unary("silu", lambda t, y, x: silu_gate(t, x), Ulps(3.5))
-gelu: Primitive = unary("gelu", lambda t, y, x: gelu_gate(t, x), Ulps(7))
+silu: Primitive = unary("silu", Gate(silu_gate), Ulps(3.5))
+gelu: Primitive = unary("gelu", Gate(gelu_gate), Ulps(7))
 gelu_tanh: Primitive = unary(
-    "gelu_tanh", lambda t, y, x: gelu_tanh_gate(t, x), Gamma(lambda x: 12, "12")
+    "gelu_tanh", Gate(gelu_tanh_gate), Gamma(lambda x: 12, "12")
 )  # in the far lower tail the argument's rounding is magnified, hence not so many ulps of y
 softplus: Primitive = unary("softplus", _softplus_rule, Ulps(4), numbers=("beta", "threshold"))

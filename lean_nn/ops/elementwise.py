@@ -22,6 +22,7 @@ from lean_nn.primitive import (
     NONDIFF,
     Aval,
     Exact,
+    Gate,
     Joint,
     Primitive,
     Ulps,
@@ -49,7 +50,8 @@ def unary(
 
     return primitive(
         name, abstract=abstract, spec=meaning(name), lane=None if numbers else kernels.unary[name],
-        linear=linear, jvp=(rule,), vjp=(rule,), differentiable_out=(rule is not NONDIFF,), saves_output=from_output,
+        linear=linear, jvp=(rule,), vjp=(rule,), differentiable_out=(rule is not NONDIFF,),
+        saves_output=from_output or (type(rule) is Gate and rule.by_output),
         accuracy=accuracy, pointwise=numbers, step=step_of(name, numbers),
     )  # fmt: skip
 
@@ -202,10 +204,6 @@ exp: Primitive = unary("exp", lambda t, y, x: mul(t, y), Ulps(1), from_output=Tr
 expm1: Primitive = unary("expm1", lambda t, y, x: mul(t, exp(x)), Ulps(2))
 log: Primitive = unary("log", lambda t, y, x: div(t, x), Ulps(1))
 log1p: Primitive = unary("log1p", lambda t, y, x: div(t, add(x, 1.0)), Ulps(1.5))
-square: Primitive = unary("square", lambda t, y, x: square_gate(t, x), Exact())
-sqrt: Primitive = unary("sqrt", lambda t, y, x: sqrt_gate(t, y), Ulps(0.5), from_output=True)
-tanh: Primitive = unary("tanh", lambda t, y, x: tanh_gate(t, y), Ulps(3), from_output=True)
-sigmoid: Primitive = unary("sigmoid", lambda t, y, x: sigmoid_gate(t, y), Ulps(2.5), from_output=True)
 TWO_OVER_SQRT_PI = 1.1283791670955125739
 erf: Primitive = unary(
     "erf", lambda t, y, x: mul(t, mul(exp(neg(mul(x, x))), TWO_OVER_SQRT_PI)), Ulps(1.5)
@@ -247,6 +245,11 @@ sigmoid_gate: Primitive = binary(
     ),
 )  # fmt: skip
 
+square: Primitive = unary("square", Gate(square_gate), Exact())
+sqrt: Primitive = unary("sqrt", Gate(sqrt_gate, by_output=True), Ulps(0.5))
+tanh: Primitive = unary("tanh", Gate(tanh_gate, by_output=True), Ulps(3))
+sigmoid: Primitive = unary("sigmoid", Gate(sigmoid_gate, by_output=True), Ulps(2.5))
+
 # ------------------------------------------------------------------------- functions made of pieces
 
 
@@ -262,14 +265,11 @@ def gate(name: str, accuracy: Any, numbers: tuple[str, ...] = ()) -> Primitive:
 
 relu_gate: Primitive = gate("relu_gate", Exact())
 clip_gate: Primitive = gate("clip_gate", Exact(), ("low", "high"))
-relu: Primitive = unary(  # by its output, which is positive where its input is: the input need not be kept
-    "relu", lambda t, y, x: relu_gate(t, y), Exact(), from_output=True
-)
-clip: Primitive = unary(
-    "clip", lambda t, y, x, **bounds: clip_gate(t, x, **bounds), Ulps(0.5), numbers=("low", "high")
-)
+# relu by its output, which is positive where its input is: the input need not be kept
+relu: Primitive = unary("relu", Gate(relu_gate, by_output=True), Exact())
+clip: Primitive = unary("clip", Gate(clip_gate), Ulps(0.5), numbers=("low", "high"))
 sign_gate: Primitive = gate("sign_gate", Exact())
-abs: Primitive = unary("abs", lambda t, y, x: sign_gate(t, x), Exact())
+abs: Primitive = unary("abs", Gate(sign_gate), Exact())
 sign: Primitive = unary("sign", NONDIFF, Exact())
 
 
