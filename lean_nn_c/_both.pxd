@@ -15,6 +15,7 @@ cdef struct BothPlan:
     lnn_both f
     int inputs                      # arguments, then the tangents of those that move
     Py_ssize_t step[BOTH_INPUTS]    # bytes from a cell of each to the next; 0: one number for all
+    bint fetches                    # whether it fetches ahead of use, where arrays are large
     Py_ssize_t item, cells, cost
 
 
@@ -31,7 +32,7 @@ cdef inline void both_run(const BothPlan* p, char** at) noexcept nogil:
     """Arguments and tangents ↦ value and tangent."""
     cdef Py_ssize_t i, tasks = (p.cells + CHAIN_TASK - 1) // CHAIN_TASK
     cdef int threads = threads_for(p.cells * p.cost)
-    cdef bint far = chain_far((p.inputs + 2) * p.item * p.cells, threads)
+    cdef bint far = p.fetches and chain_far((p.inputs + 2) * p.item * p.cells, threads)
     if threads == 1 or tasks == 1:
         both_task(p, at, far, 0, p.cells)
         return

@@ -15,7 +15,8 @@
 # which have six arrays, 0.8, and 1.3 with 1536. Each thread has requests of its own under way: of 32 MB two threads get theirs
 # in time, and short segments would cost a fifth. And four arrays are foreseen where more is computed than relu does: value and
 # tangent of hardswish take 0.8 of two where nothing is fetched, and 1.1 where it is. So are arrays that are only read: value
-# and tangents of a loss of two arrays take 0.7 of three losses, and 0.95 where they are fetched.
+# and tangents of a loss of two arrays take 0.7 of three losses, and 0.95 where they are fetched. All this was measured on Zen 3 and
+# Zen 4; Zen 5 foresees any four arrays (relu 0.8 of two where nothing is fetched, 1.0 where it is), and six no better than these.
 #
 # Segments are shorter where nothing is fetched and an operation is heavy: exp's take 0.9 of the time with 256 cells at a time. Of
 # light ones they are not: 1/x, at least a number and hardswish take 1.1 of it.
@@ -142,9 +143,9 @@ cdef inline void chain_step_on(const ChainPlan* p, ChainPlace* now, Py_ssize_t n
             now.left[k] = p.inner[k] - over % p.inner[k]
 
 
-cdef inline void chain_ahead(ChainPlan* p, bint summed) noexcept:
+cdef inline void chain_ahead(ChainPlan* p, bint summed, bint foresees) noexcept:
     """Count what repeats, and find what each operation is to fetch: the arrays that the next one is the first to see, the first
-    one being the next of the last. Outputs that are only summed are no arrays."""
+    one being the next of the last. Outputs that are only summed are no arrays. `foresees`: four arrays need no fetching here."""
     cdef ChainOp* before = &p.op[p.ops - 1]
     cdef bint near[CHAIN_PLACES]
     cdef Py_ssize_t cell = 0
@@ -158,7 +159,7 @@ cdef inline void chain_ahead(ChainPlan* p, bint summed) noexcept:
         arrays += not near[k]
         p.widest = max(p.widest, p.item[k])
     p.bytes = p.cells * cell if p.ops > 1 else 0
-    p.fetches = not summed and (arrays > CHAIN_FEW or arrays == CHAIN_FEW and p.cost <= CHAIN_LIGHT)
+    p.fetches = not summed and (arrays > CHAIN_FEW or arrays == CHAIN_FEW and p.cost <= CHAIN_LIGHT and not foresees)
     for i in range(p.ops):
         before.fetches = 0
         for k in range(p.op[i].arity + 1):

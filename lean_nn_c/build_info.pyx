@@ -53,3 +53,10 @@ def pays(str isa):
     """Whether this machine gains by level `isa`: Zen 4 computes vectors of 64 bytes by halves, hence no faster than v3's, and
     short rows and depthwise layers, which leave more of such a vector unused, are slower (by a third on 56 x 56 cells)."""
     return runs(isa) and not (_LEVEL[isa] == 4 and lnn_halves())
+
+
+def foresees():
+    """Whether this machine calls in four arrays that are read and written in turn before they are asked for. Zen 5 does: where chains
+    ask, it is later by a fifth. Zen 3 and Zen 4 do not, and are earlier by that (`_chain.pxd`). Others are taken for older ones,
+    unless they gain by vectors of 64 bytes."""
+    return pays("x86_64_v4")

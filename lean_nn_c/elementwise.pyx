@@ -14,7 +14,7 @@ from cython.parallel cimport prange
 from lean_nn_c._both cimport BothPlan, both_run, lnn_both
 from lean_nn_c._broadcast cimport BLOCK, MAX_AXES, Job, plan_job, run_job
 from lean_nn_c._chain cimport (
-    CHAIN, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp,
+    CHAIN, CHAIN_FEW, CHAIN_INPUTS, CHAIN_OPS, CHAIN_OUT, CHAIN_OUTPUTS, CHAIN_PLACES, CHAIN_TASK, CHAIN_TEMPS, ChainOp,
     ChainPlan, ChainView, chain_ahead, chain_move, chain_open, chain_run, lnn_binary, lnn_chain_walk, lnn_unary, lnn_where,
 )
 from lean_nn_c._lines cimport lnn_row_sum_f32, lnn_row_sum_f64
@@ -22,7 +22,11 @@ from lean_nn_c._update cimport ADAGRAD, ADAM, MAX_NUMBERS, MOMENTUM, PLAIN, RMSP
 from lean_nn_c.step cimport STEP_BAD_COUNT, STEP_DONE, STEP_NO_MEMORY, give_scratch, make_step, take_scratch
 from lean_nn_c.threads cimport threads_for
 
+from lean_nn_c.build_info import foresees
+
 cnp.import_array()
+
+cdef bint FORESEES = foresees()
 
 cdef extern from "elementwise.h" nogil:
     ctypedef struct lnn_unary_entry:
@@ -298,7 +302,7 @@ cdef tuple read_chain(ChainPlan* p, Py_ssize_t cells, list inputs, list ops, lis
                 raise ValueError(f"chain: places are inputs and temporaries; got {sources}")
         if p.op[i].dst == readable:
             readable += 1
-    chain_ahead(p, summed)
+    chain_ahead(p, summed, FORESEES)
     return tuple(sizes)
 
 
@@ -338,6 +342,7 @@ def both_step(str name, Py_ssize_t cells, tuple full, bint wide):
     if entry.name == NULL or len(full) != entry.inputs or not 0 <= cells < 1e18:
         return None
     p.f, p.inputs, p.item, p.cells, p.cost = entry.f64 if wide else entry.f32, entry.inputs, 8 if wide else 4, cells, entry.cost
+    p.fetches = sum(full) + 2 > CHAIN_FEW or not FORESEES
     for k in range(p.inputs):
         p.step[k] = p.item if full[k] else 0
     return make_step(name, run_both, &p, sizeof(p), (*[p.item * (cells if whole else 1) for whole in full], *[cells * p.item] * 2), 2)
