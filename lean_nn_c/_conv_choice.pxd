@@ -1,10 +1,12 @@
 """Which algorithm computes a convolution: what conv.pyx knows of one, and what the geometry alone decides."""
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
 from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._points_pay cimport points_before_strips, points_lead, spread_lead
 from lean_nn_c._pointwise cimport weight_packs
+from lean_nn_c._spread cimport spread_suits
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._tail cimport lnn_tail
 from lean_nn_c._winners_plan cimport Winners
@@ -21,6 +23,7 @@ cdef enum Algorithm:
     POINTS
     WINOGRAD
     STRIPS
+    SPREAD
     DIRECT
 
 
@@ -85,7 +88,10 @@ cdef inline void choose(Plan* p, str name, int itemsize):
     p.ahead = points_lead(g, kind, itemsize)
     p.points = p.ahead > 0 and (p.by == POINTS or (p.by == AUTO and p.ahead > 1))
     p.few = by_strips(p, kind, itemsize)
-    p.spread = spread_lead(g, p.few, itemsize) if transposed else 0
+    if not transposed or (p.by == SPREAD and (g.rank == 0 or not spread_suits(g, itemsize))):
+        p.spread = 0
+    else:
+        p.spread = INFINITY if p.by == SPREAD else spread_lead(g, p.few, itemsize)
     p.ahead = max(p.ahead, 1.0)
     p.tile = winograd_tile(g, transposed, kind == CONV_WEIGHT, itemsize)
     if kind == CONV_WEIGHT:
@@ -114,11 +120,11 @@ cdef inline bint by_spread(const Plan* p) noexcept nogil:
         rest = p.ahead
     elif not p.few and p.g.stride[p.g.rank - 1] > 1 and p.g.cg <= 32:
         rest = 0.85
-    return p.by == AUTO and p.spread > rest
+    return p.spread > 0 if p.by == SPREAD else p.by == AUTO and p.spread > rest
 
 
 cdef inline bint by_taps(const Plan* p) noexcept nogil:
-    return p.by != STRIPS and p.by != DIRECT and p.by != POINTS
+    return p.by == AUTO or p.by == TAPS or p.by == WINOGRAD
 
 
 cdef inline bint in_panels(const Plan* p, bint transposed) noexcept nogil:

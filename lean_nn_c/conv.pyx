@@ -4,8 +4,8 @@ The geometry comes as tuples of one length, the spatial rank. `pad` is the paddi
 shows only in `out`. Results are written, never added.
 
 The algorithm: "winograd" (winograd.pyx) where it pays and the precision is "fast"; "strips" (direct.pyx) where a group has
-few channels or reads its image once or twice only; conv_input of few channels from many outputs, which has no name, multiplies
-first and adds then (_spread.pxd); else "points" (_points.pxd, _points_weight.pxd), which read real cells
+few channels or reads its image once or twice only; "spread" (_spread.pxd), which multiplies first and adds then, for conv_input of
+few channels from many outputs; else "points" (_points.pxd, _points_weight.pxd), which read real cells
 where they lie, or "taps" (taps.pyx, taps_weight.pyx), on padded planes, whichever an estimate says (_points_pay.pxd); unless
 another is asked for. Planes that would be far larger than image and output, and a padding zero that has met an infinite or
 NaN factor, which shows as a NaN in the result, leave it to "direct" (direct.pyx), which multiplies real cells only. An algorithm
@@ -19,7 +19,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._conv_choice cimport (
-    AUTO, DIRECT, POINTS, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_spread, by_taps, by_winograd, choose, final, in_panels, told,
+    AUTO, DIRECT, POINTS, SPREAD, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_spread, by_taps, by_winograd, choose, final, in_panels, told,
     trust,
 )
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
@@ -45,7 +45,9 @@ from lean_nn_c.winograd cimport (
     winograd_reads, winograd_tile,
 )
 
-ALGORITHMS = {"auto": AUTO, "taps": TAPS, "points": POINTS, "winograd": WINOGRAD, "strips": STRIPS, "direct": DIRECT}
+ALGORITHMS = {
+    "auto": AUTO, "taps": TAPS, "points": POINTS, "winograd": WINOGRAD, "strips": STRIPS, "spread": SPREAD, "direct": DIRECT,
+}
 
 
 cdef bint spoilt(const real* result, Py_ssize_t n, const real* factor, Py_ssize_t m) noexcept nogil:

@@ -42,13 +42,16 @@ def conv_input(call, dtype, algorithm, count, act=""):
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_sums_of_small_integers_are_exact(call, dtype):
     want = conv_input(call, dtype, "direct", 1)
-    for count in (1, 2, 3):
-        np.testing.assert_array_equal(conv_input(call, dtype, "auto", count), want)
+    for algorithm in ("auto", "spread"):
+        for count in (1, 2, 3):
+            np.testing.assert_array_equal(conv_input(call, dtype, algorithm, count), want)
     np.testing.assert_array_equal(conv_input(call, dtype, "auto", 2, "relu"), np.maximum(want, 0))
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_auto_spreads_few_channels(call):
-    """It takes the memory of neither planes, points nor strips."""
-    auto, *rest = (kernels.step("conv_input", False, True, *call, by) for by in ("auto", "taps", "points", "strips"))
-    assert auto.scratch(1) not in {step.scratch(1) for step in rest}
+    """It takes the memory of spread products, and of neither planes, points nor strips."""
+    names = ("auto", "spread", "taps", "points", "strips")
+    auto, spread, *rest = (kernels.step("conv_input", False, True, *call, by).scratch(1) for by in names)
+    assert auto == spread
+    assert auto not in rest

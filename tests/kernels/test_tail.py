@@ -37,7 +37,7 @@ FORMS = {
     "3x3-stride-long": (2, 12, 20, 1, (34, 33), (3, 3), (2, 2), (1, 1), (1, 1)),
     "no-terms": (2, 0, 4, 1, (5, 5), (2, 2), (1, 1), (0, 0), (1, 1)),
 }
-ALGORITHMS = ["auto", "taps", "points", "winograd", "strips", "direct"]
+ALGORITHMS = ["auto", "taps", "points", "winograd", "strips", "spread", "direct"]
 ACTS = ["", "relu", "leaky_relu"]
 
 
