@@ -34,9 +34,9 @@ cdef extern from "winograd.h" nogil:
     void lnn_wino_output_f64(int side, int flat, int joined, const double* t, Py_ssize_t step, double bias, double** p, const int64_t* pitch,
                              const lnn_tail* tail, double* zero) noexcept
     void lnn_wino_end_f32(const lnn_tail* tail, const float* source, Py_ssize_t line, float* to, Py_ssize_t pitch,
-                          Py_ssize_t lines, Py_ssize_t n) noexcept
+                          Py_ssize_t step, Py_ssize_t lines, Py_ssize_t n, Py_ssize_t next) noexcept
     void lnn_wino_end_f64(const lnn_tail* tail, const double* source, Py_ssize_t line, double* to, Py_ssize_t pitch,
-                          Py_ssize_t lines, Py_ssize_t n) noexcept
+                          Py_ssize_t step, Py_ssize_t lines, Py_ssize_t n, Py_ssize_t next) noexcept
     void lnn_wino_cotangent_f32(int side, int flat, int tiles, const float** p, Py_ssize_t pitch, const float* number, float* out,
                                 Py_ssize_t next, Py_ssize_t step) noexcept
     void lnn_wino_cotangent_f64(int side, int flat, int tiles, const double** p, Py_ssize_t pitch, const double* number, double* out,
@@ -101,13 +101,13 @@ cdef inline void output(int side, bint flat, bint joined, const real* t, int64_t
         lnn_wino_output_f64(side, flat, joined, t, step, bias, p, pitch, tail, zero)
 
 
-cdef inline void end_lines(const lnn_tail* tail, const real* source, int64_t line, real* to, int64_t pitch, int64_t lines,
-                           int64_t n) noexcept nogil:
-    """Lines of n neighbours on their way to an output, by its tail."""
+cdef inline void end_lines(const lnn_tail* tail, const real* source, int64_t line, real* to, int64_t pitch, int64_t step,
+                           int64_t lines, int64_t n, int64_t next) noexcept nogil:
+    """Lines of n neighbours on their way to cells of an output, `step` apart, by its tail; `next` cells on, others will follow."""
     if real is float:
-        lnn_wino_end_f32(tail, source, line, to, pitch, lines, n)
+        lnn_wino_end_f32(tail, source, line, to, pitch, step, lines, n, next)
     else:
-        lnn_wino_end_f64(tail, source, line, to, pitch, lines, n)
+        lnn_wino_end_f64(tail, source, line, to, pitch, step, lines, n, next)
 
 
 cdef inline void cotangent(int side, bint flat, int tiles, const real** p, int64_t pitch, const real* number, real* out, int64_t next,

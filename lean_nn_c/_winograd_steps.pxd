@@ -4,8 +4,8 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._head cimport Head, head_numbers
-from lean_nn_c._simd cimport finish as end, lanes
-from lean_nn_c._tail cimport LNN_GATE, lnn_tail, tail_arrays
+from lean_nn_c._simd cimport lanes
+from lean_nn_c._tail cimport tail_arrays
 from lean_nn_c._types cimport real
 from lean_nn_c._winograd cimport (
     LNN_WINO_PANEL, LNN_WINO_VECTORS, abreast, copy, end_lines, image, output, product, read, seconds, weight,
@@ -342,38 +342,21 @@ cdef inline void place_phase(const Plan* p, const Tiles* s, int64_t phase, int k
         at.joined &= at.dest[(lane + 1) * (per_vector // 4) - 1] - at.dest[lane * (per_vector // 4)] == per_vector - 4
 
 
-cdef inline void end_apart(const Plan* p, const Tiles* s, const Places* at, int per_vector, const real* place,
-                           real* own) noexcept nogil:
-    """A tail with partners, of results that are not neighbours: what it reads takes the same detour."""
-    cdef real more[2][8 * MAX_WIDTH]    # what is added, and the gates
-    cdef size_t apart
-    cdef int k
-    cdef lnn_tail tail = p.tail[0]
-    memset(&more[0][0], 0, sizeof(more))
-    for k in range(0 if tail.adds else 1, 2 if tail.act == LNN_GATE else 1):
-        apart = tail.gate if k else tail.other
-        copy_stretches(p, s, at, per_vector, <real*>(<size_t>place + apart), &more[k][0], True, False)
-    tail.other, tail.gate = <size_t>&more[0][0] - <size_t>own, <size_t>&more[1][0] - <size_t>own
-    end(&tail, own, 16 * per_vector)
-
-
-cdef inline void copy_stretches(const Plan* p, const Tiles* s, const Places* at, int per_vector, real* place, real* own,
-                                bint back, bint ends) noexcept nogil:
-    """From the vector's own lines to the output (`ends`: by the tail), or (`back`) from an array like it."""
+cdef inline void copy_stretches(const Plan* p, const Tiles* s, const Places* at, int per_vector, const real* own, bint ends,
+                                real* place) noexcept nogil:
+    """From the vector's own lines to the output; `ends`: by the tail."""
     cdef int64_t pitch = own_cell(p, per_vector, 0, 1), line = p.y.out_step * p.x.out_size
     cdef int k
     cdef const Stretch* part
-    cdef real* here
+    cdef const real* here
     cdef real* there
     for k in range(at.stretches):
         part = &at.stretch[k]
         here, there = own + own_cell(p, per_vector, part.lane, s.lead_y) + s.lead_x, place + part.dest
         if ends:
-            end_lines(p.tail, <const real*>here, pitch, there, line, part.lines, part.columns)
-        elif back:
-            copy_lines(<const real*>there, line, p.x.out_step, part.lines, part.columns, here, pitch, 1)
+            end_lines(p.tail, here, pitch, there, line, p.x.out_step, part.lines, part.columns, p.out_cells)
         else:
-            copy_lines(<const real*>here, pitch, 1, part.lines, part.columns, there, line, p.x.out_step)
+            copy_lines(here, pitch, 1, part.lines, part.columns, there, line, p.x.out_step)
 
 
 cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop, const real* t, const real* b,
@@ -405,10 +388,8 @@ cdef inline bint make_y(const Plan* p, int64_t unit, int64_t first, int64_t stop
             output(p.side, p.flat, at.joined, t + (row - first) * p.width + vector * per_vector, t_step(p),
                    b[row - at.phase * p.true_rows] if b != NULL else <real>0, &to[0], &at.pitch[0],
                    NULL if apart else p.tail, &zero[0])
-            if apart and p.x.out_step > 1:
-                end_apart(p, &s, at, per_vector, <const real*>place, &own[0])
             if at.detour:
-                copy_stretches(p, &s, at, per_vector, place, &own[0], False, apart and p.x.out_step == 1)
+                copy_stretches(p, &s, at, per_vector, <const real*>&own[0], apart, place)
     for lane in range(per_vector):
         if zero[lane] != 0:
             return True

@@ -94,23 +94,33 @@ LNN_INLINE void LNN_NAME(lnn_end_vectors)(const lnn_tail *tail, const T *from, T
     UNROLL for (int i = 0; i < 4; i++) *(VU *)(to + (i * N < n - N ? i * N : n - N)) = x[i];
 }
 
-/* The same, cell by cell. */
-LNN_INLINE void LNN_NAME(lnn_end_cells)(const lnn_tail *tail, const T *from, T *to, ptrdiff_t n)
+/* The same, cell by cell, `step` cells apart. */
+LNN_INLINE void LNN_NAME(lnn_end_cells)(const lnn_tail *tail, const T *from, T *to, ptrdiff_t step, ptrdiff_t n)
 {
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const uintptr_t place = (uintptr_t)(to + i);
+    for (ptrdiff_t i = 0; i < n; i++, to += step) {
+        const uintptr_t place = (uintptr_t)to;
         const T x = tail->adds ? from[i] + *(const T *)(place + tail->other) : from[i];
         const T gate = tail->act == LNN_GATE ? *(const T *)(place + tail->gate) : x;
-        to[i] = tail->act == LNN_LEAKY ? (x > 0 ? x : (T)tail->slope * x) : tail->act && gate <= 0 ? 0 : x;
+        *to = tail->act == LNN_LEAKY ? (x > 0 ? x : (T)tail->slope * x) : tail->act && gate <= 0 ? 0 : x;
     }
 }
 
-/* Lines of n such cells, `pitch` apart from others `line` apart. */
-LNN_CALLED void LNN_NAME(lnn_wino_end)(const lnn_tail *tail, const T *from, ptrdiff_t line, T *to, ptrdiff_t pitch, ptrdiff_t lines, ptrdiff_t n)
+/* What is added to n cells `step` apart is called into the cache. */
+LNN_INLINE void LNN_NAME(lnn_call_in)(const lnn_tail *tail, const T *to, ptrdiff_t step, ptrdiff_t n)
 {
-    for (; lines > 0; lines--, from += line, to += pitch)
-        if (n >= N && n <= 4 * N) LNN_NAME(lnn_end_vectors)(tail, from, to, n);
-        else LNN_NAME(lnn_end_cells)(tail, from, to, n);
+    for (ptrdiff_t i = 0; i < n * step; i += 64 / (ptrdiff_t)sizeof(T)) __builtin_prefetch((const char *)((uintptr_t)(to + i) + tail->other));
+}
+
+/* Lines of n such cells, `pitch` apart from others `line` apart; `next` cells on, others will follow. Of cells that are not neighbours
+ * too few loads are under way to wait for each line of the cache: these are asked for early (4 x 4 stride 2, 33 MB: 1.3 to 1.15). */
+LNN_CALLED void LNN_NAME(lnn_wino_end)(const lnn_tail *tail, const T *from, ptrdiff_t line, T *to, ptrdiff_t pitch, ptrdiff_t step,
+                                       ptrdiff_t lines, ptrdiff_t n, ptrdiff_t next)
+{
+    for (; lines > 0; lines--, from += line, to += pitch) {
+        if (tail->adds && step > 1) LNN_NAME(lnn_call_in)(tail, to + next, step, n);
+        if (step == 1 && n >= N && n <= 4 * N) LNN_NAME(lnn_end_vectors)(tail, from, to, n);
+        else LNN_NAME(lnn_end_cells)(tail, from, to, step, n);
+    }
 }
 
 /* The pairs of two rows that lie `apart` bytes from every lane's place, each lane's as one group of four. */
