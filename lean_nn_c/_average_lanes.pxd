@@ -20,7 +20,7 @@ cdef extern from "pool_rows.h" nogil:
         LNN_ROWS
     ctypedef struct Kind "lnn_lanes_kind":
         int64_t item
-        void (*turn_in "in")(const void*, int64_t, int64_t, int64_t, void*) noexcept nogil
+        void (*turn_in "in")(const void*, int64_t, int64_t, int64_t, bint, void*) noexcept nogil
         void (*turn_out "out")(const void*, int64_t, int64_t, void*, int64_t) noexcept nogil
         void (*sum)(
             const Lanes*, const Axis*, const int64_t*, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, void*
@@ -39,6 +39,7 @@ cdef struct Work:
     const Windows* w
     Divisor by
     int64_t lanes
+    bint far
     const char* source
     char* result
 
@@ -106,10 +107,10 @@ cdef inline void average_lanes(const Work* k, int64_t row, int64_t end, int64_t 
     cdef Room held, cells, columns, sums
     cdef const Windows* w = k.w
     cdef int64_t outputs = w.axis[w.rank - 1].outputs
-    cdef Lanes s = Lanes(k.source, w.in_cells, k.lanes, NULL, &cells, &columns)
+    cdef Lanes s = Lanes(k.source, w.in_cells, k.lanes, k.far, NULL, &cells, &columns)
     if small(w):
         s.held = &held
-        k.kind.turn_in(k.source, w.in_cells, k.lanes, w.in_cells, held.at)
+        k.kind.turn_in(k.source, w.in_cells, k.lanes, w.in_cells, k.far, held.at)
     for row in range(row, end):
         if s.held:
             sum_lanes(k, &s, row, p0, p1, sums.at + row * outputs * LNN_BYTES)
@@ -126,11 +127,11 @@ cdef inline void transpose_lanes(const Work* k, int64_t row, int64_t end, int64_
     cdef CoverCursor above
     cdef const Windows* w = k.w
     cdef int64_t size = w.axis[w.rank - 1].size, first = row, back, l
-    cdef Lanes s = Lanes(k.source, w.out_cells, k.lanes, NULL, &windows, &shares)
+    cdef Lanes s = Lanes(k.source, w.out_cells, k.lanes, k.far, NULL, &windows, &shares)
     cdef char* to
     if small(w):
         s.held = &held
-        k.kind.turn_in(k.source, w.out_cells, k.lanes, w.out_cells, held.at)
+        k.kind.turn_in(k.source, w.out_cells, k.lanes, w.out_cells, k.far, held.at)
     for row in range(row, end):
         start_cover(&above, w, row)
         back = same_row(w, &above)
@@ -161,7 +162,7 @@ cdef inline void lanes_unit(
     cdef int64_t plane = unit // c.blocks // c.groups * c.lanes
     cdef int64_t given = w.out_cells if transposed else w.in_cells, made = w.in_cells if transposed else w.out_cells
     cdef Work k = Work(
-        kind, w, by, min(c.lanes, planes - plane), source + plane * given * kind.item, result + plane * made * kind.item)
+        kind, w, by, min(c.lanes, planes - plane), c.far, source + plane * given * kind.item, result + plane * made * kind.item)
     if transposed:
         transpose_lanes(&k, row, end, start, stop)
     else:

@@ -17,26 +17,35 @@ cdef extern from "pool_rows.h" nogil:
     ctypedef struct Lanes "lnn_lanes":
         const char* source "from"
         int64_t pitch, lanes
+        bint far
         const Room* held
         Room* row
         Room* batch
 cdef enum:
     CELLS = 4096         # numbers of several rows that one thread computes at a time
+    FAR = 16777216       # bytes of an array that no cache holds
 
 
 cdef inline bint small(const Windows* w) noexcept nogil:
     return w.in_cells <= LNN_CAP and w.out_cells <= LNN_CAP
 
 
+cdef inline bint far_away(const Windows* w, int64_t planes, int64_t item, bint transposed) noexcept nogil:
+    """Whether what is read lies in no cache."""
+    return planes * (w.out_cells if transposed else w.in_cells) > FAR // item
+
+
 # How the work is cut: some rows of as many planes as there are lanes; of long rows a part.
 cdef struct Cut:
     int64_t lanes, rows, length, some, blocks, groups
+    bint far
 
 
-cdef inline Cut cut_lanes(int64_t item, const Windows* w, bint transposed) noexcept nogil:
+cdef inline Cut cut_lanes(int64_t item, const Windows* w, int64_t planes, bint transposed) noexcept nogil:
     cdef Cut c
     cdef const Axis* axis = &w.axis[w.rank - 1]
     c.lanes = LNN_BYTES // item
+    c.far = far_away(w, planes, item, transposed)
     c.rows = w.in_rows if transposed else w.out_rows
     c.length = axis.size if transposed else axis.outputs
     c.some = c.rows if small(w) else min(c.rows, max(1, CELLS // c.length))

@@ -12,7 +12,7 @@ cdef extern from "pool_rows.h" nogil:
         LNN_ROWS
     ctypedef struct MaxKind "lnn_max_kind":
         int64_t item
-        void (*turn_in "in")(const void*, int64_t, int64_t, int64_t, void*) noexcept nogil
+        void (*turn_in "in")(const void*, int64_t, int64_t, int64_t, bint, void*) noexcept nogil
         void (*turn_out "out")(const void*, int64_t, int64_t, void*, int64_t) noexcept nogil
         void (*none)(const Axis*, int64_t, int64_t, int64_t, void*, void*) noexcept nogil
         void (*max)(
@@ -54,16 +54,16 @@ cdef inline void max_row(
 
 
 cdef inline void max_lanes(
-    const MaxKind* kind, const Windows* w, int64_t lanes, int64_t row, int64_t end, int64_t p0, int64_t p1,
+    const MaxKind* kind, const Windows* w, int64_t lanes, bint far, int64_t row, int64_t end, int64_t p0, int64_t p1,
     const char* x, char* y, Beside beside,
 ) noexcept nogil:
     """Outputs `p0` to `p1` of the output rows `row` to `end` of some planes."""
     cdef Room held, cells, best, places
     cdef int64_t outputs = w.axis[w.rank - 1].outputs, some = end - row, n
-    cdef Lanes s = Lanes(x, w.in_cells, lanes, NULL, &cells, NULL)
+    cdef Lanes s = Lanes(x, w.in_cells, lanes, far, NULL, &cells, NULL)
     if small(w):
         s.held = &held
-        kind.turn_in(x, w.in_cells, lanes, w.in_cells, held.at)
+        kind.turn_in(x, w.in_cells, lanes, w.in_cells, far, held.at)
         for row in range(some):
             n = row * outputs * LNN_BYTES
             max_row(kind, w, &s, row, p0, p1, beside.want, best.at + n, places.at + n)
@@ -92,5 +92,5 @@ cdef inline void max_unit(
     cdef int64_t start = unit % c.blocks * LNN_CAP, row = unit // c.blocks % c.groups * c.some
     cdef int64_t plane = unit // c.blocks // c.groups * c.lanes
     max_lanes(
-        kind, w, min(c.lanes, planes - plane), row, min(row + c.some, c.rows), start, min(start + LNN_CAP, c.length),
+        kind, w, min(c.lanes, planes - plane), c.far, row, min(row + c.some, c.rows), start, min(start + LNN_CAP, c.length),
         x + plane * w.in_cells * kind.item, y + plane * w.out_cells * kind.item, further(beside, plane * w.out_cells))

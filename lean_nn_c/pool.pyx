@@ -10,7 +10,7 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, int64_t
 
-from lean_nn_c._lanes cimport Cut, cut_lanes, lanes_needed
+from lean_nn_c._lanes cimport Cut, cut_lanes, far_away, lanes_needed
 from lean_nn_c._max_lanes cimport Beside, MaxKind, further, lnn_max_kinds, max_unit
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
@@ -143,16 +143,20 @@ cdef void lanes_planes(
     const char* x, char* y, Beside beside, const Windows* w, int64_t planes, bint wide
 ) noexcept nogil:
     cdef const MaxKind* kind = &lnn_max_kinds[wide]
-    cdef Cut cut = cut_lanes(kind.item, w, False)
+    cdef Cut cut = cut_lanes(kind.item, w, planes, False)
     cdef int64_t units = (planes + cut.lanes - 1) // cut.lanes * cut.groups * cut.blocks, unit
     for unit in prange(units, schedule="static", num_threads=threads_for(planes * (w.out_cells * w.box + w.in_cells))):
         max_unit(kind, w, &cut, planes, unit, x, y, beside)
 
 
-cdef int64_t short_row(const Windows* w, int64_t lanes) noexcept nogil:
-    """Registers that a row may be long and still be better off in lanes: measured."""
+cdef int64_t short_row(const Windows* w, int64_t lanes, bint far) noexcept nogil:
+    """Registers that a row may be long and still be better off in lanes: measured. (Of windows three cells or more apart registers
+    along a row are loaded cell by cell, and what comes next is called in for lanes alone.)"""
     cdef const Axis* axis = &w.axis[w.rank - 1]
-    if axis.inside_low == 0 and axis.inside_high == axis.outputs:
+    cdef bint edges = axis.inside_low > 0 or axis.inside_high < axis.outputs
+    if axis.stride > 2 and axis.kernel < 16 and (far or lanes >= 8):
+        return MANY
+    if not edges:
         return MANY if axis.stride > 2 and axis.outputs + 3 <= lanes else 0
     if axis.stride > 2:
         return 5
@@ -161,12 +165,14 @@ cdef int64_t short_row(const Windows* w, int64_t lanes) noexcept nogil:
     return 3 if w.rank == 2 else 1
 
 
-cdef bint lanes_suit(const Windows* w, int64_t planes, int64_t lanes) noexcept nogil:
+cdef bint lanes_suit(const Windows* w, int64_t planes, int64_t item) noexcept nogil:
+    cdef int64_t lanes = LNN_BYTES // item
     if whole(w) or w.in_cells > INT32_MAX // 2:     # they count a plane's cells in 32 bits
         return False
     if lanes_needed(w, lanes, False):
         return True
-    return w.rank > 1 and 2 * planes >= lanes and w.axis[w.rank - 1].size <= lanes * short_row(w, lanes)
+    return w.rank > 1 and 2 * planes >= lanes and w.axis[w.rank - 1].size <= lanes * short_row(
+        w, lanes, far_away(w, planes, item, False))
 
 
 cdef struct Plan:
@@ -214,7 +220,7 @@ def max_step(
     cdef int item = 8 if wide else 4
     p.planes = planes_of(&p.w, axes, outputs, inputs, cells, windows)
     p.windows, p.want = windows, {"": 0, "places": PLACES, "tangents": TANGENTS}[beside]
-    p.lanes = lanes_suit(&p.w, p.planes, LNN_BYTES // item)
+    p.lanes = lanes_suit(&p.w, p.planes, item)
     cdef tuple sizes = (item * cells, item * windows)
     if p.want == PLACES:
         sizes += (8 * windows,)

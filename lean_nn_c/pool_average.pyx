@@ -22,7 +22,7 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._average_lanes cimport Kind, lanes_unit, lnn_lanes_kinds
 from lean_nn_c._divisor cimport GIVEN, Divisor, inner_table, outer_divisor
-from lean_nn_c._lanes cimport CELLS, Cut, cut_lanes, lanes_needed
+from lean_nn_c._lanes cimport CELLS, Cut, cut_lanes, far_away, lanes_needed
 from lean_nn_c._types cimport real
 from lean_nn_c._window cimport (
     MANY, Axis, Band, Cover, CoverCursor, RowCursor, Windows, filled, list_rows, next_cover, planes_of, same_windows,
@@ -238,8 +238,9 @@ cdef void spread_planes(const real* y_bar, real* x_bar, const Windows* w, int64_
 # --- lanes: rows too short or windows too irregular for the registers along a row ---
 
 
-cdef int64_t short_row(const Windows* w, int64_t lanes, bint transposed) noexcept nogil:
-    """Registers that a row may be long and still be better off in lanes: measured."""
+cdef int64_t short_row(const Windows* w, int64_t lanes, bint transposed, bint far) noexcept nogil:
+    """Registers that a row may be long and still be better off in lanes: measured. (Of windows three cells or more apart registers
+    along a row are loaded cell by cell, and what comes next is called in for lanes alone.)"""
     cdef const Axis* axis = &w.axis[w.rank - 1]
     cdef bint edges = axis.inside_low > 0 or axis.inside_high < axis.outputs
     if transposed and axis.stride == axis.kernel == 2 and axis.step == 1 and not edges and axis.start == 0:
@@ -247,25 +248,29 @@ cdef int64_t short_row(const Windows* w, int64_t lanes, bint transposed) noexcep
     if transposed:
         return MANY if axis.stride > 2 or axis.kernel <= axis.stride == 2 else 6
     if axis.stride > 2:
+        if far or lanes >= 8:
+            return MANY
         return 8 if edges else MANY if axis.outputs + (3 if axis.kernel < 16 else 2) <= lanes else 2
     if edges:
         return 4 if w.rank == 2 else 2
     return 0 if w.rank == 2 else 1
 
 
-cdef bint lanes_suit(const Windows* w, int64_t planes, int64_t lanes, bint transposed) noexcept nogil:
+cdef bint lanes_suit(const Windows* w, int64_t planes, int64_t item, bint transposed) noexcept nogil:
+    cdef int64_t lanes = LNN_BYTES // item
     if whole(w):
         return False
     if lanes_needed(w, lanes, transposed):
         return True
-    return w.rank > 1 and 2 * planes >= lanes and w.axis[w.rank - 1].size <= lanes * short_row(w, lanes, transposed)
+    return w.rank > 1 and 2 * planes >= lanes and w.axis[w.rank - 1].size <= lanes * short_row(
+        w, lanes, transposed, far_away(w, planes, item, transposed))
 
 
 cdef void lanes_planes(
     const char* source, char* result, const Windows* w, int64_t planes, Divisor by, bint wide, bint transposed
 ) noexcept nogil:
     cdef const Kind* kind = &lnn_lanes_kinds[wide]
-    cdef Cut cut = cut_lanes(kind.item, w, transposed)
+    cdef Cut cut = cut_lanes(kind.item, w, planes, transposed)
     cdef int64_t units = (planes + cut.lanes - 1) // cut.lanes * cut.groups * cut.blocks, unit
     cdef int threads = threads_for(planes * (w.out_cells * w.box + w.in_cells))
     for unit in prange(units, schedule="static", num_threads=threads):
@@ -328,7 +333,7 @@ def average_step(
     p.by.kind, p.by.given = kind, given
     p.planes = planes_of(&p.w, axes, outputs, inputs, cells, windows)
     p.cells, p.windows = cells, windows
-    p.lanes = lanes_suit(&p.w, p.planes, LNN_BYTES // item, transposed)
+    p.lanes = lanes_suit(&p.w, p.planes, item, transposed)
     if transposed:
         return make_step("avg_pool_transpose", spread_f64 if wide else spread_f32, &p, sizeof(p) - unused(&p.w),
                          (item * windows, item * cells), 1, (axes, outputs, inputs))

@@ -48,6 +48,7 @@
 #define LNN_ROWS 256     /* rows of a window's box; larger boxes go by lanes. ROWS of kernels.cu is the same */
 #define LNN_CELLS 1024   /* cells of an input row that the transposes handle at a time */
 #define LNN_STRIDE 64    /* distance of windows that the transposes take */
+#define LNN_NEXT 524288  /* bytes of planes that come next which the second-level cache has room for */
 #define LNN_CAP 1024     /* cells, or windows, of every plane that are turned into lanes at a time */
 #define LNN_INLINE static inline __attribute__((always_inline))
 
@@ -172,10 +173,12 @@ typedef struct {
     char at[LNN_CAP * LNN_BYTES] __attribute__((aligned(64)));
 } lnn_room;
 
-/* `lanes` planes, `pitch` numbers apart; `held` if they were turned whole. `row` and `batch` are rooms to work in. */
+/* `lanes` planes, `pitch` numbers apart, `far` if no cache holds the array; `held` if they were turned whole. `row` and `batch` are
+ * rooms to work in. */
 typedef struct {
     const void *from;
     int64_t pitch, lanes;
+    int far;
     const lnn_room *held;
     lnn_room *row, *batch;
 } lnn_lanes;
@@ -255,7 +258,7 @@ static inline void lnn_find_phases(const lnn_axis *a, lnn_phases *h) {
 /* The lanes' kernels of one number type, so that what leads them is there once. */
 typedef struct {
     int64_t item;
-    void (*in)(const void *, int64_t, int64_t, int64_t, void *);
+    void (*in)(const void *, int64_t, int64_t, int64_t, int, void *);
     void (*out)(const void *, int64_t, int64_t, void *, int64_t);
     void (*sum)(const lnn_lanes *, const lnn_axis *, const int64_t *, int64_t, int64_t, int64_t, int64_t, int64_t,
                 int64_t, void *);
@@ -270,7 +273,7 @@ static const lnn_lanes_kind lnn_lanes_kinds[2] = {
 
 typedef struct {
     int64_t item;
-    void (*in)(const void *, int64_t, int64_t, int64_t, void *);
+    void (*in)(const void *, int64_t, int64_t, int64_t, int, void *);
     void (*out)(const void *, int64_t, int64_t, void *, int64_t);
     void (*none)(const lnn_axis *, int64_t, int64_t, int64_t, void *, void *);
     void (*max)(const lnn_lanes *, const lnn_axis *, const int64_t *, int64_t, int64_t, int64_t, int64_t, int64_t, int,
