@@ -6,6 +6,7 @@
 ``conv``        convolution: the rows of PyTorch's own table, and others
 ``matmul``      matrix products: squares, linear layers, batches
 ``pool``        pooling likewise
+``layers``      convolutions that a seed draws, ``windows`` poolings: so that no list is fitted (``drawn``)
 ``elementwise`` activations, sums, normalisations, losses, optimiser updates
 ``forward``     what forward mode costs beside a plain pass
 ``training``    training steps of whole networks (``networks``), and one image through them

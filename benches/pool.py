@@ -109,7 +109,8 @@ def _theirs(shape: Shape) -> Callable[[Any], Any] | None:
     return lambda x: function(x, shape.kernel, shape.stride, shape.padding)
 
 
-def _pair(make: Callable[..., Pair], shape: Shape) -> Pair:
+def both(make: Callable[..., Pair], shape: Shape) -> Pair:
+    """What `make` makes of one pooling in both libraries."""
     array = np.random.default_rng(0).standard_normal(shape.x).astype(shape.dtype)
     return make(_ours(shape), _theirs(shape), [array])
 
@@ -123,5 +124,5 @@ def benches(tiny: bool = False) -> Iterator[Bench]:
         moved = size * (math.prod(shape.x) + shape.outputs())
         for mode, make, passes in (("fwd", forward_pair, 1), ("fwd+bwd", gradient_pair, 2)):
             yield Bench(
-                group, listed.name, mode, shape.dtype, lambda m=make, s=shape: _pair(m, s), moved * passes, "GB/s"
+                group, listed.name, mode, shape.dtype, lambda m=make, s=shape: both(m, s), moved * passes, "GB/s"
             )

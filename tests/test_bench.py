@@ -9,12 +9,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lean_nn as ln
-from benches import conv, forward, graph, layers, mnist, overhead, peak, pool, predict, report, threads, training
+from benches import (
+    conv, drawn, forward, graph, layers, mnist, overhead, peak, pool, predict, report, threads, training, windows,
+)  # fmt: skip
 from benches.__main__ import MODULES
 from benches.harness import Bench, Result, run
 
@@ -61,19 +64,20 @@ def test_threads_are_measured() -> None:
     assert all(gain.alone > 0 and 0 <= gain.quiet <= 1 and gain.name[:20] in threads.line(gain) for gain in found)
 
 
-def test_drawn_layers_are_measured() -> None:
-    """A seed draws the same layers every time, and each gives three rows."""
+@pytest.mark.parametrize(("bench", "calls"), [(layers, layers.CONTRACTIONS), (windows, ("fwd", "fwd+bwd"))])
+def test_what_is_drawn_is_measured(bench: Any, calls: tuple[str, ...]) -> None:
+    """A seed draws the same shapes every time, and each gives a row for every call."""
     before = ln.get_num_threads()
     try:
-        found = list(layers.timings(3, 5, 1, 0.0))
+        found = list(drawn.timings(bench.draw, bench.pairs, 3, 5, 1, 0.0))
     finally:
         ln.set_num_threads(before)
     again = random.Random(5)
-    drawn = [layers.draw(again) for _ in range(3)]
-    assert [(f.kind, f.shape, f.contraction) for f in found] == [(*d, c) for d in drawn for c in layers.CONTRACTIONS]
-    assert all(f.ours > 0 and f.shape.name in layers.line(f) for f in found)
-    if layers.torch is not None:
-        assert any(line.startswith("dw, all: geometric mean") for line in layers.summary(found))
+    shapes = [bench.draw(again) for _ in range(3)]
+    assert [(f.kind, f.shape, f.call) for f in found] == [(*shape, call) for shape in shapes for call in calls]
+    assert all(f.ours > 0 and f.shape.name in drawn.line(f) for f in found)
+    if drawn.torch is not None:
+        assert any(line.startswith(f"{calls[-1]}, all: geometric mean") for line in drawn.summary(found))
 
 
 def test_forward_mode_is_measured() -> None:
