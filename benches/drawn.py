@@ -1,8 +1,8 @@
 """Calls that nobody chose, beside PyTorch: what ``benches.layers`` and ``benches.windows`` have in common.
 
 A table that is looked at every day is fitted in the end. So these draw their rows by a seed and time each beside PyTorch, in
-turn. At the end the mean ratio and the part of the rows where PyTorch is ahead, kind by kind, and the calls that are furthest behind.
-Another seed draws other rows: what was tuned on one is tested on the next.
+turn. At the end the mean ratio and the part of the rows where PyTorch is ahead, kind by kind, and the calls that are furthest
+behind. Another seed draws other rows: what was tuned on one is tested on the next.
 """
 
 from __future__ import annotations

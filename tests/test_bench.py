@@ -16,8 +16,21 @@ import pytest
 
 import lean_nn as ln
 from benches import (
-    conv, drawn, forward, graph, layers, mnist, overhead, peak, pool, predict, report, threads, training, windows,
-)  # fmt: skip
+    conv,
+    drawn,
+    forward,
+    graph,
+    layers,
+    mnist,
+    overhead,
+    peak,
+    pool,
+    predict,
+    report,
+    threads,
+    training,
+    windows,
+)
 from benches.__main__ import MODULES
 from benches.harness import Bench, Result, run
 
