@@ -3,6 +3,7 @@
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
+from lean_nn_c._depthwise_plan cimport depthwise_suits
 from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._points_pay cimport points_before_strips, points_lead, spread_lead
 from lean_nn_c._pointwise cimport weight_packs
@@ -23,6 +24,7 @@ cdef enum Algorithm:
     POINTS
     WINOGRAD
     STRIPS
+    DEPTHWISE
     SPREAD
     DIRECT
 
@@ -33,7 +35,8 @@ cdef struct Plan:
     bint bias           # there is one (for `pack`: it is conv_input's weight)
     lnn_tail tail
     int tile            # products of Winograd's tiles; 0: it does not apply
-    bint few            # whether strips are taken: decided once, as is
+    bint alone          # whether channels go alone, straight from the image: decided once, as is
+    bint few            # whether strips are taken,
     bint points         # whether points are taken rather than planes,
     double ahead        # how many times as fast these are, by estimate, or 1,
     double gain         # and how many times as fast as the faster of them Winograd's algorithm is; 0: it is not
@@ -87,6 +90,7 @@ cdef inline void choose(Plan* p, str name, int itemsize):
     cdef double left = 1
     p.ahead = points_lead(g, kind, itemsize)
     p.points = p.ahead > 0 and (p.by == POINTS or (p.by == AUTO and p.ahead > 1))
+    p.alone = (p.by == AUTO or p.by == DEPTHWISE) and depthwise_suits(g, transposed, kind == CONV_WEIGHT, p.by == AUTO, itemsize)
     p.few = by_strips(p, kind, itemsize)
     if not transposed or (p.by == SPREAD and (g.rank == 0 or not spread_suits(g, itemsize))):
         p.spread = 0

@@ -3,8 +3,8 @@
 The geometry comes as tuples of one length, the spatial rank. `pad` is the padding before each axis; the padding after it
 shows only in `out`. Results are written, never added.
 
-The algorithm: "winograd" (winograd.pyx) where it pays and the precision is "fast"; "strips" (direct.pyx) where a group has
-few channels or reads its image once or twice only; "spread" (_spread.pxd), which multiplies first and adds then, for conv_input of
+The algorithm: "depthwise" (_depthwise.pxd) for groups of one channel with small planes; "winograd" (winograd.pyx) where it pays and the
+precision is "fast"; "strips" (direct.pyx) where a group has few channels or reads its image once or twice only; "spread" (_spread.pxd), which multiplies first and adds then, for conv_input of
 few channels from many outputs; else "points" (_points.pxd, _points_weight.pxd), which read real cells
 where they lie, or "taps" (taps.pyx, taps_weight.pyx), on padded planes, whichever an estimate says (_points_pay.pxd); unless
 another is asked for. Planes that would be far larger than image and output, and a padding zero that has met an infinite or
@@ -19,9 +19,10 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from lean_nn_c._conv_choice cimport (
-    AUTO, DIRECT, POINTS, SPREAD, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_spread, by_taps, by_winograd, choose, final, in_panels, told,
-    trust,
+    AUTO, DEPTHWISE, DIRECT, POINTS, SPREAD, STRIPS, TAPS, WINOGRAD, Pair, Plan, by_spread, by_taps, by_winograd, choose, final,
+    in_panels, told, trust,
 )
+from lean_nn_c._depthwise_plan cimport depthwise_conv, depthwise_weight
 from lean_nn_c._geometry cimport Geometry, read_geometry, refuse
 from lean_nn_c._head cimport HEADS, Head, read_head
 from lean_nn_c._points cimport points_conv
@@ -38,7 +39,7 @@ from lean_nn_c.direct cimport (
 from lean_nn_c.step cimport (
     STEP_DONE, STEP_NO_MEMORY, STEP_TOO_LARGE, Kernel, give_scratch, make_step, probing, read_tail, take_scratch,
 )
-from lean_nn_c.taps cimport DONE, UNSUITED, panelled_conv, panelled_pack, taps_conv
+from lean_nn_c.taps cimport DONE, SPOILT, UNSUITED, panelled_conv, panelled_pack, taps_conv
 from lean_nn_c.taps_weight cimport taps_conv_weight, winners_conv_input, winners_conv_weight, winners_lanes
 from lean_nn_c.winograd cimport (
     winograd_both, winograd_conv, winograd_conv_both, winograd_conv_weight, winograd_pack, winograd_packed, winograd_read,
@@ -46,7 +47,8 @@ from lean_nn_c.winograd cimport (
 )
 
 ALGORITHMS = {
-    "auto": AUTO, "taps": TAPS, "points": POINTS, "winograd": WINOGRAD, "strips": STRIPS, "spread": SPREAD, "direct": DIRECT,
+    "auto": AUTO, "taps": TAPS, "points": POINTS, "winograd": WINOGRAD, "strips": STRIPS, "depthwise": DEPTHWISE,
+    "spread": SPREAD, "direct": DIRECT,
 }
 
 
@@ -75,7 +77,9 @@ cdef int conv(const Plan* p, bint transposed, const real* source, const real* w,
         return STEP_DONE
     if transposed and not empty and by_spread(p):
         return told(spread_conv_input(g, source, w, b, tail, out))
-    if p.few and not empty and (transposed or not by_winograd(p)):
+    if p.alone and (probing() or all_finite(w, weights)):
+        status = depthwise_conv(g, transposed, source, w, b, tail, out)
+    if not final(status) and p.few and not empty and (transposed or not by_winograd(p)):
         status = strips_conv(g, transposed, source, w, b, tail, out)
     if not final(status) and not empty and by_winograd(p) and not p.panelled:
         status = winograd_conv(g, transposed, p.tile, source, w, packed, b, tail, NULL, out)
@@ -105,7 +109,11 @@ cdef int conv_weight(const Plan* p, const real* x, const real* y_bar, real* w_ba
     if results == 0 or cells == 0 or outs == 0:
         memset(w_bar, 0, results * sizeof(real))
         return STEP_DONE
-    if p.few:
+    if p.alone:
+        status = depthwise_weight(g, x, y_bar, w_bar)
+        if status == DONE and not probing() and not all_finite(<const real*>w_bar, results):
+            status = SPOILT
+    if not final(status) and p.few:
         status = strips_conv_weight(g, x, y_bar, w_bar)
     if not final(status) and by_winograd(p):
         status = winograd_conv_weight(g, p.tile, x, y_bar, w_bar)

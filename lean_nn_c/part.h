@@ -50,15 +50,25 @@ LNN_INLINE void lnn_put_part_f64(double *y, lnn_v_f64 v, ptrdiff_t n) {
         for (ptrdiff_t i = 0; i < n; i++) lane[i] = value; \
         memcpy(&v, lane, sizeof v); \
         return v; \
-    } \
+    }
+LNN_PARTS(float, f32)
+LNN_PARTS(double, f64)
+#undef LNN_PARTS
+#ifdef __AVX512F__
+#include <immintrin.h>
+LNN_INLINE void lnn_put_part_f32(float *y, lnn_v_f32 v, ptrdiff_t n) { _mm512_mask_storeu_ps(y, (__mmask16)((1u << n) - 1), (__m512)v); }
+LNN_INLINE void lnn_put_part_f64(double *y, lnn_v_f64 v, ptrdiff_t n) { _mm512_mask_storeu_pd(y, (__mmask8)((1u << n) - 1), (__m512d)v); }
+#else
+#define LNN_PUT(T, suffix) \
     LNN_INLINE void lnn_put_part_##suffix(T *y, lnn_v_##suffix v, ptrdiff_t n) { \
         T lane[LNN_BYTES / sizeof(T)]; \
         memcpy(lane, &v, sizeof v); \
         for (ptrdiff_t i = 0; i < n; i++) y[i] = lane[i]; \
     }
-LNN_PARTS(float, f32)
-LNN_PARTS(double, f64)
-#undef LNN_PARTS
+LNN_PUT(float, f32)
+LNN_PUT(double, f64)
+#undef LNN_PUT
+#endif
 LNN_INLINE int lnn_some(const void *mask) {
     uint64_t word[LNN_BYTES / 8], any = 0;
     memcpy(word, mask, LNN_BYTES);

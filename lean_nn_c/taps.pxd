@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
 
+from lean_nn_c._depthwise cimport Depthwise, Listed
 from lean_nn_c._geometry cimport Geometry
 from lean_nn_c._planes cimport Cells, Planes
 from lean_nn_c._sweeps cimport lnn_sweep
@@ -21,6 +22,11 @@ cdef int taps_conv(const Geometry* g, bint transposed, const real* source, const
 cdef int panelled_conv(const Geometry* g, bint transposed, const real* source, const real* packed, const real* bias,
                        const lnn_tail* tail, real* out) noexcept nogil
 cdef void panelled_pack(const Geometry* g, bint transposed, const real* w, real* packed) noexcept nogil
+cdef void depthwise_plane(const Depthwise* s, const Listed* p, const real* plane, const real* w, int64_t w_step, real start,
+                          real* out) noexcept nogil
+cdef void depthwise_sums(const Depthwise* s, const Listed* p, const real* plane, const real* y_bar, real* sums) noexcept nogil
+cdef void depthwise_total(const real* sums, int64_t n, real* w_bar) noexcept nogil
+cdef int threads_of(const Geometry* g) noexcept nogil
 cdef double affordable(const Geometry* g) noexcept nogil
 cdef double taps_left(const Geometry* g, bint transposed) noexcept nogil
 cdef void channel_planes(const Planes* p, const real* src, real* dst) noexcept nogil

@@ -34,6 +34,7 @@ from libc.string cimport memset
 
 from lean_nn_c._bands cimport Boxes, next_class, runs_fit, share_left
 from lean_nn_c._columns cimport MAX_TILE, Columns, across_samples, cells_of, is_dense
+from lean_nn_c._depthwise cimport Depthwise, Listed, depth_plane, depth_sums, depth_total
 from lean_nn_c._fold cimport fold_pays, folded
 from lean_nn_c._geometry cimport MAX_RANK, Geometry
 from lean_nn_c._in_place cimport in_place
@@ -158,6 +159,25 @@ cdef void wide_rows(int mr, const lnn_sweep* s, int64_t channels, const real** w
     """`sweep_rows` by vectors of 64 bytes, for strips, whose module is built for those of 32 at most (_strips.pxd, `widens`)."""
     if LNN_BYTES > 32:
         sweep_rows(mr, s, channels, w, strip, start, sums, fresh, final, out, ldo)
+
+
+cdef void depthwise_plane(const Depthwise* s, const Listed* p, const real* plane, const real* w, int64_t w_step, real start,
+                          real* out) noexcept nogil:
+    """`depth_plane`, for _depthwise_plan.pxd, which is compiled once. Vectors of 16 bytes never get here."""
+    if LNN_BYTES > 16:
+        depth_plane(s, p, plane, w, w_step, start, out)
+
+
+cdef void depthwise_sums(const Depthwise* s, const Listed* p, const real* plane, const real* y_bar, real* sums) noexcept nogil:
+    """`depth_sums`, likewise."""
+    if LNN_BYTES > 16:
+        depth_sums(s, p, plane, y_bar, sums)
+
+
+cdef void depthwise_total(const real* sums, int64_t n, real* w_bar) noexcept nogil:
+    """`depth_total`, likewise."""
+    if LNN_BYTES > 16:
+        depth_total(sums, n, w_bar)
 
 
 cdef void pack_piece(const real* src, const int64_t* off, int64_t kn, int64_t length, int64_t width, real* dst) noexcept nogil:

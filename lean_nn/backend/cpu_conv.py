@@ -7,6 +7,7 @@ The kernels choose for themselves ("auto"). `algorithm` forces one, for tests an
 "points"      the same sums, results side by side: the image is read as it lies, padding never (``_points.pxd``)
 "winograd"    products of transformed tiles: 3 × 3 and sums of such (``winograd.pyx``)
 "strips"      few channels, a small padded copy at a time; where none fits, "direct" (``direct.pyx``)
+"depthwise"   channels one by one, no copies: lanes beyond an edge are masked (``_depthwise.pxd``)
 "spread"      conv_input as one product, whose rows are then added to their places (``_spread.pxd``)
 "direct"      the definition, tap by tap (``lean_nn_c/direct.pyx``)
 "im2col"      ``unfold`` (or ``fold``) and a matrix product, one sample at a time
@@ -34,7 +35,7 @@ Ints = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 Sizes = tuple[int, int, int, int, Ints, Ints, Ints, Ints, Ints, Ints]
 
-ALGORITHMS = ("auto", "taps", "points", "winograd", "strips", "spread", "direct", "im2col")
+ALGORITHMS = ("auto", "taps", "points", "winograd", "strips", "depthwise", "spread", "direct", "im2col")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lean_nn_c import conv as kernels
 from lean_nn_c import threads
 
-ALGORITHMS = ("taps", "points", "strips", "spread", "direct")
+ALGORITHMS = ("taps", "points", "strips", "depthwise", "spread", "direct")
 DTYPES = (np.float32, np.float64)
 
 

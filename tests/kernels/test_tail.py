@@ -37,7 +37,7 @@ FORMS = {
     "3x3-stride-long": (2, 12, 20, 1, (34, 33), (3, 3), (2, 2), (1, 1), (1, 1)),
     "no-terms": (2, 0, 4, 1, (5, 5), (2, 2), (1, 1), (0, 0), (1, 1)),
 }
-ALGORITHMS = ["auto", "taps", "points", "winograd", "strips", "spread", "direct"]
+ALGORITHMS = ["auto", "taps", "points", "winograd", "strips", "depthwise", "spread", "direct"]
 ACTS = ["", "relu", "leaky_relu"]
 
 
@@ -132,7 +132,7 @@ def test_what_is_not_finite_is_found_behind_an_activation():
     (source, w, b, other), sizes = arrays_of("conv", FORMS["3x3"], np.float32)
     w[3, 2, 1, 1] = np.inf
     with np.errstate(all="ignore"):
-        for algorithm in ("winograd", "taps", "strips", "auto"):
+        for algorithm in ("winograd", "taps", "strips", "depthwise", "auto"):
             got = run("conv", sizes, algorithm, source, w, b, other, other, other=True, act="relu")
             want = run("conv", sizes, "direct", source, w, b, other, other, other=True, act="relu")
             assert (np.isnan(got) == np.isnan(want)).all()
