@@ -23,7 +23,8 @@ cdef enum:
     ROOM = 4096         # bytes beside a plane that vectors may read
     SUMS = 65536        # bytes of a part's sums, if it is not a single plane's
     FAR = 16777216      # bytes of image and results that no cache holds
-    LARGE = 8192        # bytes of a plane
+    LARGE = 8192        # bytes of a plane,
+    PAGE = 4096         # and of a page: caches foresee nothing across its end
     STRIP_ROWS = 8      # rows that strips take at a time (strips.h, LNN_TALL)
     SHARES = 8          # parts of the planes per thread
     STREAMS = 2         # and of conv_weight's channels, which are read side by side
@@ -78,7 +79,7 @@ cdef inline bint ahead(const Depthwise* s, bint weight) noexcept nogil:
     Measured on Zen 5, 1 thread, 700 layers of 3 x 3 in both types, rows of 4 to 112, 1 to 32 samples. Vectors of 64 bytes: 1.1 to 1.8 times
     as fast where they are better filled than those of 32 bytes, eight rows high, by which strips go, and up to 3 where there are
     many such planes; conv_weight 1.05 to 1.5 times on rows of a vector or longer. Vectors of 32 bytes: 1.2 times on rows of 7 and 14, and
-    conv_weight 1.0 to 1.3. Large planes from afar it does not foresee as well as a copy does; of rows so short that a vector takes
+    conv_weight 1.0 to 1.3. Planes from afar that are large, or whole pages, it does not foresee as well as a copy does; of rows so short that a vector takes
     several it computes those of 7, and leaves others to channels side by side (_deep.pxd).
     """
     cdef int i, last = s.g.rank - 1
@@ -88,7 +89,7 @@ cdef inline bint ahead(const Depthwise* s, bint weight) noexcept nogil:
     for i in range(s.g.rank):
         if s.g.stride[i] > 1 or s.g.dil[i] > 1:
             return False
-    if s.blocks > 1 and s.g.cells * s.item >= LARGE and s.g.n * (s.g.c * s.g.cells + s.g.o * s.g.outs) > FAR // s.item:
+    if s.blocks > 1 and (s.g.cells * s.item >= LARGE or s.g.cells * s.item % PAGE == 0) and s.g.n * (s.g.c * s.g.cells + s.g.o * s.g.outs) > FAR // s.item:
         return False
     if weight:
         return s.width > (3 * s.lanes // 4 if wide else 14) and (wide or not broad)
