@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 from lean_nn_c._depthwise_plan cimport depthwise_suits
 from lean_nn_c._geometry cimport Geometry
-from lean_nn_c._points_pay cimport points_before_strips, points_lead, spread_lead
+from lean_nn_c._points_pay cimport planes_before_strips, points_before_strips, points_lead, spread_lead
 from lean_nn_c._pointwise cimport weight_packs
 from lean_nn_c._spread cimport spread_suits
 from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
@@ -54,7 +54,7 @@ cdef struct Pair:       # of the gradients of one layer
 
 
 cdef inline bint by_strips(const Plan* p, Kind kind, int itemsize) noexcept nogil:
-    return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind, itemsize)
+    return p.by == STRIPS or (p.by == AUTO and strips_pay(&p.g, kind, itemsize) and not planes_before_strips(&p.g, kind, itemsize)
                               and p.ahead < max(points_before_strips(&p.g, kind, itemsize),
                                                 strips_lead(&p.g, itemsize) / 1.3 if kind == CONV else 0))
 
