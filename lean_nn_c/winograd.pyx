@@ -133,7 +133,23 @@ cdef bint wide_units(const Plan* p, int64_t unit, int64_t units, int64_t first, 
     return spoilt
 
 
-cdef bint wide_turn(const Plan* p, Queue* queue, int thread, int64_t together, int64_t first, int64_t stop, const real* x,
+cdef int64_t share_of_zones(const Plan* p, int64_t item, int64_t together, int threads) noexcept nogil:
+    """The item that stands in this place of the queue, so that every thread has its share of each zone: whole samples. A zone's results
+    are cells here and there in lines of the cache, which would go from one core to the other."""
+    cdef int64_t first, count, low, high, thread
+    cdef int k
+    for thread in range(threads if p.zones > 1 else 0):
+        for k in range(p.zones):
+            first = (p.zone[k].unit + together - 1) // together
+            count = ((p.zone[k + 1].unit if k + 1 < p.zones else p.units) + together - 1) // together - first
+            low, high = count * thread // threads, count * (thread + 1) // threads
+            if item < high - low:
+                return first + low + item
+            item -= high - low
+    return item
+
+
+cdef bint wide_turn(const Plan* p, Queue* queue, int thread, int threads, int64_t together, int64_t first, int64_t stop, const real* x,
                     const real* w, real* own, const real* u, const real* b, real* y, real* space) noexcept nogil:
     """What one thread does: U of panels first..stop, if it is to be its own, and units."""
     cdef int64_t blocks = blocks_of(p), item = draw(queue, thread), i
@@ -141,6 +157,7 @@ cdef bint wide_turn(const Plan* p, Queue* queue, int thread, int64_t together, i
     for i in range((stop - first) * blocks if own != NULL and item >= 0 else 0):
         filter_panel(p, first + i // blocks, i % blocks, w, own + i * u_size(p))
     while item >= 0:
+        item = share_of_zones(p, item, together, threads)
         spoilt |= wide_units(p, item * together, min(together, p.units - item * together), first, stop, x,
                              u if own == NULL else <const real*>own, b, y, space)
         item = draw(queue, thread)
@@ -169,7 +186,7 @@ cdef int wide(const Plan* p, const real* x, const real* w, const real* packed, c
             pack(p, first, stop, w, u, threads)
         open_queue(&queue, (p.units + together - 1) // together, threads)
         for i in prange(threads, schedule="static", chunksize=1, num_threads=threads):
-            spoilt += wide_turn(p, &queue, <int>i, together, first, stop, x, w,
+            spoilt += wide_turn(p, &queue, <int>i, threads, together, first, stop, x, w,
                                 space + i * per_thread if own else NULL,
                                 <const real*>u if packed == NULL else packed + first * panel_size, b, y,
                                 space + i * per_thread + alone)

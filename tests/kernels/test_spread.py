@@ -17,13 +17,14 @@ CALLS = [
     (1, 3, 512, 1, (16000,), (5,), (16000,), (1,), (2,), (1,)),  # some lines, all channels
     (2, 8, 512, 1, (60, 61), (2, 3), (30, 30), (2, 2), (0, 0), (1, 1)),  # cells that no tap reads
     (2, 3, 128, 1, (45, 43, 20), (3, 3, 3), (23, 22, 10), (2, 2, 2), (1, 1, 1), (1, 1, 1)),  # planes of some lines, that overlap
+    (8, 4, 512, 4, (28, 28), (3, 3), (28, 28), (1, 1), (1, 1), (1, 1)),  # groups
 ]
 
 
 def conv_input(call, dtype, algorithm, count, act=""):
-    n, c, o, _, spatial, size, out = call[:7]
+    n, c, o, groups, spatial, size, out = call[:7]
     rng = np.random.default_rng(0)
-    y, w, b = (rng.integers(-3, 4, k).astype(dtype) for k in (n * o * np.prod(out), o * c * np.prod(size), c))
+    y, w, b = (rng.integers(-3, 4, k).astype(dtype) for k in (n * o * np.prod(out), o * c // groups * np.prod(size), c))
     x = np.full(n * c * np.prod(spatial), np.nan, dtype)
     step = kernels.step("conv_input", dtype == np.float64, True, *call, algorithm, act=act)
     before = threads.get_num_threads()
@@ -55,3 +56,11 @@ def test_auto_spreads_few_channels(call):
     auto, spread, *rest = (kernels.step("conv_input", False, True, *call, by).scratch(1) for by in names)
     assert auto == spread
     assert auto not in rest
+
+
+def test_planes_are_taken_where_bands_leave_little():
+    """Without padding many of conv_input's cells see one tap: by strips each of them would meet all."""
+    call = (64, 2, 96, 2, (10, 10, 10), (3, 3, 3), (6, 6, 6), (1, 1, 1), (0, 0, 0), (2, 2, 2))
+    auto, strips = (kernels.step("conv_input", False, True, *call, by).scratch(1) for by in ("auto", "strips"))
+    assert auto != strips
+    np.testing.assert_array_equal(conv_input(call, np.float32, "auto", 2), conv_input(call, np.float32, "direct", 1))
