@@ -154,6 +154,8 @@ cdef Box new_box(object data):
     if tensor_type is None:
         opener()
     cdef Box box = <Box>(<PyTypeObject*>tensor_type).tp_new(tensor_type, <PyObject*>EMPTY, NULL)
+    if PyObject_GC_IsTracked(box):      # as what is derived in Python is, though there is nothing in it to follow
+        PyObject_GC_UnTrack(box)
     box.data = data
     return box
 

@@ -228,3 +228,16 @@ def test_graphs_are_freed_by_reference_counts_alone() -> None:
             assert alive() is None
     finally:
         gc.enable()
+
+
+def test_the_cycle_collector_has_nothing_to_walk_in_a_long_graph():
+    """Else every few hundred nodes would have it walk all of a process: 80 ms of PyTorch's modules in a chain that takes 10."""
+    x = ln.tensor(np.ones(4, np.float32), requires_grad=True)
+    before = len(gc.get_objects())
+    y = x
+    for _ in range(1000):
+        y = F.relu(y) * 2.0 + x
+    gc.collect(0)  # which lets go of tuples of what it does not follow
+    assert len(gc.get_objects()) - before < 100
+    y.sum().backward()
+    assert not gc.is_tracked(y) and not gc.is_tracked(x) and not gc.is_tracked(x.grad)
