@@ -37,7 +37,7 @@ cdef inline bint see(Depthwise* s, const Geometry* g, bint transposed, int item)
     cdef double places = 1, bytes
     s.g, s.item, s.bytes = g[0], item, level().bytes
     s.lanes = s.bytes // item
-    if s.bytes < NARROW or g.rank < 2 or g.cg != 1 or (transposed and g.og != 1) or g.cells == 0 or g.outs == 0 or g.stride[last] > 1:
+    if s.bytes < NARROW or g.rank < 2 or g.cg != 1 or (transposed and g.og != 1) or g.stride[last] > 1 or min(g.cells, g.outs) == 0:
         return False
     for i in range(g.rank if transposed else 0):
         s.g.inp[i], s.g.out[i] = g.out[i], g.inp[i]
@@ -76,20 +76,21 @@ cdef inline double filled(int64_t cells, int64_t grain) noexcept nogil:
 cdef inline bint ahead(const Depthwise* s, bint weight) noexcept nogil:
     """Whether this is ahead of strips, of windows of 3 columns with no stride or dilation; of others it is not.
 
-    Measured on Zen 5, 1 thread, 700 layers of 3 x 3 in both types, rows of 4 to 112, 1 to 32 samples. Vectors of 64 bytes: 1.1 to 1.8 times
-    as fast where they are better filled than those of 32 bytes, eight rows high, by which strips go, and up to 3 where there are
-    many such planes; conv_weight 1.05 to 1.5 times on rows of a vector or longer. Vectors of 32 bytes: 1.2 times on rows of 7 and 14, and
-    conv_weight 1.0 to 1.3. Planes from afar that are large, or whole pages, it does not foresee as well as a copy does; of rows so short that a vector takes
-    several it computes those of 7, and leaves others to channels side by side (_deep.pxd).
+    Measured on Zen 5, 1 thread, 700 layers of 3 x 3 in both types, rows of 4 to 112, 1 to 32 samples. Vectors of 64 bytes: 1.1 to 1.8
+    times as fast where they are better filled than those of 32 bytes, eight rows high, by which strips go, and up to 3 where there
+    are many such planes; conv_weight 1.05 to 1.5 times on rows of a vector or longer. Vectors of 32 bytes: 1.2 times on rows of 7
+    and 14, and conv_weight 1.0 to 1.3. Planes from afar that are large, or whole pages, are not foreseen as well as by a copy. Of rows
+    so short that a vector takes several those of 7 pay; others are left to channels side by side (_deep.pxd).
     """
     cdef int i, last = s.g.rank - 1
+    cdef int64_t plane = s.g.cells * s.item
     cdef bint wide = s.bytes == 64, broad = s.item == 8
     if s.g.og > 1 or s.g.ker[last] != 3:
         return False
     for i in range(s.g.rank):
         if s.g.stride[i] > 1 or s.g.dil[i] > 1:
             return False
-    if s.blocks > 1 and (s.g.cells * s.item >= LARGE or s.g.cells * s.item % PAGE == 0) and s.g.n * (s.g.c * s.g.cells + s.g.o * s.g.outs) > FAR // s.item:
+    if s.blocks > 1 and (plane >= LARGE or plane % PAGE == 0) and s.g.n * (s.g.c * s.g.cells + s.g.o * s.g.outs) > FAR // s.item:
         return False
     if weight:
         return s.width > (3 * s.lanes // 4 if wide else 14) and (wide or not broad)
@@ -125,7 +126,8 @@ cdef inline const char* mask_rows(const Depthwise* s, Listed* p, int64_t block, 
 cdef inline void list_block(const Depthwise* s, Listed* p, int64_t block) noexcept nogil:
     """The places of a block of every row, and their masks: rows are inside, outside, or begin above or end below the plane."""
     cdef int64_t at[MAX_RANK]
-    cdef int64_t i, axis, offset, pitch, first, row = s.g.rank - 2, rows = s.g.inp[row], ends = max(rows - s.together + 1, <int64_t>0)
+    cdef int64_t i, axis, offset, pitch, first, row = s.g.rank - 2, rows = s.g.inp[row]
+    cdef int64_t ends = max(rows - s.together + 1, <int64_t>0)
     cdef const char* outside = mask_rows(s, p, block, rows)
     cdef const char* inside = mask_rows(s, p, block, 0)
     cdef const char* partly = p.mask
@@ -224,7 +226,8 @@ cdef inline void list_plan(const Depthwise* s, Listed* p, char* memory) noexcept
 # --- planes ---
 
 
-cdef inline const real* roomy(const Depthwise* s, const real* array, int64_t plane, int64_t planes, int64_t cells, real* copy) noexcept nogil:
+cdef inline const real* roomy(const Depthwise* s, const real* array, int64_t plane, int64_t planes, int64_t cells,
+                              real* copy) noexcept nogil:
     """A plane of the array; where its neighbourhood is not all in the array, a copy with room around it."""
     if plane * cells >= s.before and (planes - plane - 1) * cells >= s.behind:
         return array + plane * cells
@@ -240,7 +243,7 @@ cdef inline int64_t desk_bytes(const Depthwise* s) noexcept nogil:
 cdef inline void depth_planes(const Depthwise* s, const Listed* p, bint transposed, const real* source, const real* w, const real* b,
                               const lnn_tail* tail, real* out, int64_t first, int64_t stop, real* desk) noexcept nogil:
     """Planes first..stop of results."""
-    cdef int64_t i, o = first % s.g.o, c = first // s.g.og      # counted, not divided: small planes take no longer than a few divisions
+    cdef int64_t i, o = first % s.g.o, c = first // s.g.og      # counted, not divided: a small plane takes as long as two divisions
     cdef int64_t more = s.g.og - first % s.g.og, sources = s.g.n * s.g.c
     cdef const real* weight
     for i in range(first, stop):
@@ -257,7 +260,7 @@ cdef inline void depth_planes(const Depthwise* s, const Listed* p, bint transpos
 
 
 cdef inline int depthwise_conv(const Geometry* g, bint transposed, const real* source, const real* w, const real* b,
-                            const lnn_tail* tail, real* out) noexcept nogil:
+                               const lnn_tail* tail, real* out) noexcept nogil:
     """conv, or conv_input (`transposed`), of a geometry that suits."""
     cdef Depthwise s
     cdef Listed plan
