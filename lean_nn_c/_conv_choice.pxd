@@ -67,7 +67,7 @@ cdef inline double trust(const Geometry* g, Kind kind, int tile) noexcept nogil:
     cdef int64_t longest = 1
     if common(g):
         return 1
-    if kind == CONV_WEIGHT and g.dil[last] > 1 and (tile < 16 or (tile < 81 and g.rank > 1)):      # of 370 layers
+    if kind == CONV_WEIGHT and g.dil[last] > 1 and (tile < 16 or (tile < 81 and g.rank > 1)):      # far too much (370 layers)
         return 0.6 if tile < 16 else 0.5
     if tile < 16:
         return 0.7 if kind == CONV_INPUT and g.stride[last] > 1 else 1

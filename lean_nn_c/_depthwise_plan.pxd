@@ -240,9 +240,22 @@ cdef inline int64_t desk_bytes(const Depthwise* s) noexcept nogil:
     return ((max(s.g.cells, s.g.outs) + s.before + s.behind) * s.item + 63) // 64 * 64
 
 
+cdef inline real* open_desks(const Depthwise* s, Listed* p, int64_t size, int threads, const real* unused) noexcept nogil:
+    """Scratch with the plan in it and, per thread, `size` bytes; NULL: there is none."""
+    cdef real* memory = <real*>take_scratch(PLAN + threads * size + SPARE_LINE * sizeof(real))
+    if memory != NULL:
+        list_plan(s, p, <char*>aligned(memory))
+    return memory
+
+
+cdef inline real* desk_at(real* memory, int thread, int64_t size) noexcept nogil:
+    return <real*>(<char*>aligned(memory) + PLAN + thread * size)
+
+
 cdef inline void depth_planes(const Depthwise* s, const Listed* p, bint transposed, const real* source, const real* w, const real* b,
-                              const lnn_tail* tail, real* out, int64_t first, int64_t stop, real* desk) noexcept nogil:
-    """Planes first..stop of results."""
+                              const lnn_tail* tail, real* out, int64_t parts, int64_t part, real* desk) noexcept nogil:
+    """A part of the planes of results."""
+    cdef int64_t planes = s.g.n * s.g.o, first = planes * part // parts, stop = planes * (part + 1) // parts
     cdef int64_t i, o = first % s.g.o, c = first // s.g.og      # counted, not divided: a small plane takes as long as two divisions
     cdef int64_t more = s.g.og - first % s.g.og, sources = s.g.n * s.g.c
     cdef const real* weight
@@ -265,39 +278,32 @@ cdef inline int depthwise_conv(const Geometry* g, bint transposed, const real* s
     cdef Depthwise s
     cdef Listed plan
     cdef int threads = threads_of(g)
-    cdef int64_t i, parts, planes
+    cdef int64_t i, parts
     cdef real* memory
-    cdef char* desks
     cdef Queue queue
     see(&s, g, transposed, sizeof(real))
-    planes = s.g.n * s.g.o
-    parts = min(planes, <int64_t>(SHARES * threads if threads > 1 else 1))
-    memory = <real*>take_scratch(PLAN + threads * desk_bytes(&s) + SPARE_LINE * sizeof(real))
+    parts = min(s.g.n * s.g.o, <int64_t>(SHARES * threads if threads > 1 else 1))
+    memory = open_desks(&s, &plan, desk_bytes(&s), threads, w)
     if memory == NULL:
         return NO_MEMORY
-    list_plan(&s, &plan, <char*>aligned(memory))
-    desks = <char*>aligned(memory) + PLAN
     open_queue(&queue, parts, threads)
     for i in prange(parts, schedule="dynamic", num_threads=threads):
-        depth_part(&s, &plan, transposed, source, w, b, tail, out, planes, parts, draw(&queue, omp_get_thread_num()),
-                   <real*>(desks + omp_get_thread_num() * desk_bytes(&s)))
+        depth_planes(&s, &plan, transposed, source, w, b, tail, out, parts, draw(&queue, omp_get_thread_num()),
+                     desk_at(memory, omp_get_thread_num(), desk_bytes(&s)))
     give_scratch(memory)
     return DONE
-
-
-cdef inline void depth_part(const Depthwise* s, const Listed* p, bint transposed, const real* source, const real* w, const real* b,
-                            const lnn_tail* tail, real* out, int64_t planes, int64_t parts, int64_t part, real* desk) noexcept nogil:
-    depth_planes(s, p, transposed, source, w, b, tail, out, planes * part // parts, planes * (part + 1) // parts, desk)
 
 
 # --- gradients of the weight ---
 
 
-cdef inline void depth_outputs(const Depthwise* s, const Listed* p, const real* x, const real* y_bar, real* w_bar, int64_t first,
-                               int64_t stop, real* desk, real* sums) noexcept nogil:
-    """w_bar of outputs first..stop, samples in order."""
-    cdef int64_t o, n, one = s.g.taps * s.lanes
-    cdef real* own = desk + desk_bytes(s) // <int64_t>sizeof(real)
+cdef inline void depth_outputs(const Depthwise* s, const Listed* p, const real* x, const real* y_bar, real* w_bar, int64_t parts,
+                               int64_t part, real* desk) noexcept nogil:
+    """w_bar of a part of the outputs, samples in order."""
+    cdef int64_t first = s.g.o * part // parts, stop = s.g.o * (part + 1) // parts
+    cdef int64_t o, n, one = s.g.taps * s.lanes, plane = desk_bytes(s) // <int64_t>sizeof(real)
+    cdef real* own = desk + plane
+    cdef real* sums = own + plane
     memset(sums, 0, (stop - first) * one * sizeof(real))
     for n in range(s.g.n):
         for o in range(first, stop):
@@ -313,26 +319,17 @@ cdef inline int depthwise_weight(const Geometry* g, const real* x, const real* y
     cdef int threads = threads_of(g)
     cdef int64_t i, parts, size, most
     cdef real* memory
-    cdef char* desks
     cdef Queue queue
     see(&s, g, False, sizeof(real))
     most = max(SUMS // (s.g.taps * s.bytes), <int64_t>1)
     parts = min(s.g.o, max((s.g.o + most - 1) // most, <int64_t>(STREAMS * threads if threads > 1 else 1)))
     size = 2 * desk_bytes(&s) + (s.g.o + parts - 1) // parts * s.g.taps * s.bytes
-    memory = <real*>take_scratch(PLAN + threads * size + SPARE_LINE * sizeof(real))
+    memory = open_desks(&s, &plan, size, threads, x)
     if memory == NULL:
         return NO_MEMORY
-    list_plan(&s, &plan, <char*>aligned(memory))
-    desks = <char*>aligned(memory) + PLAN
     open_queue(&queue, parts, threads)
     for i in prange(parts, schedule="dynamic", num_threads=threads):
-        depth_weight_part(&s, &plan, x, y_bar, w_bar, parts, draw(&queue, omp_get_thread_num()),
-                          desks + omp_get_thread_num() * size)
+        depth_outputs(&s, &plan, x, y_bar, w_bar, parts, draw(&queue, omp_get_thread_num()),
+                      desk_at(memory, omp_get_thread_num(), size))
     give_scratch(memory)
     return DONE
-
-
-cdef inline void depth_weight_part(const Depthwise* s, const Listed* p, const real* x, const real* y_bar, real* w_bar, int64_t parts,
-                                   int64_t part, char* desk) noexcept nogil:
-    depth_outputs(s, p, x, y_bar, w_bar, s.g.o * part // parts, s.g.o * (part + 1) // parts, <real*>desk,
-                  <real*>(desk + 2 * desk_bytes(s)))

@@ -24,6 +24,10 @@ from lean_nn_c._strips cimport CONV, CONV_INPUT, CONV_WEIGHT, Kind
 from lean_nn_c._taps cimport covers
 from lean_nn_c.taps cimport level, taps_left
 
+cdef enum:
+    CALL = 43500                # what a product by planes costs whatever its size
+
+
 cdef struct Real:               # of the pairs of a result's cell and a tap, those that meet a real cell
     double pairs                # all,
     double classes              # and of every class the taps
@@ -96,11 +100,11 @@ cdef inline double planes_cost(const Geometry* g, Kind kind, const Real* r, int 
             (5 if g.stride[g.rank - 1] <= 2 else 10) + 112 / last)) + 9 * rows * terms * g.taps) / lanes + 45000
     pairs = g.taps * results * taps_left(g, kind == CONV_INPUT)
     if kind == CONV_INPUT and fold_pays(g, itemsize):
-        return (g.n * rows * g.taps * source * (terms + FOLDING) + 9 * rows * terms * g.taps) / lanes + 43500
+        return (g.n * rows * g.taps * source * (terms + FOLDING) + 9 * rows * terms * g.taps) / lanes + CALL
     places = 19 * g.taps * results / last + 8 * source
     if kind == CONV and patches_pay(g, itemsize):       # there are none
         places = 0
-    return (g.n * (terms * (pairs * (rows + 3.1) + places) + 3.4 * rows * results) + 9 * rows * terms * g.taps) / lanes + 43500
+    return (g.n * (terms * (pairs * (rows + 3.1) + places) + 3.4 * rows * results) + 9 * rows * terms * g.taps) / lanes + CALL
 
 
 cdef inline double in_pairs(int64_t vectors) noexcept nogil:
@@ -177,7 +181,7 @@ cdef inline double spread_lead(const Geometry* g, bint few, int itemsize) noexce
 
 cdef inline double of_group(const Geometry* g, const Real* r, int lanes, int itemsize) noexcept nogil:
     """conv_input of one group by planes: what a call costs is shared by all."""
-    return planes_cost(g, CONV_INPUT, r, lanes, itemsize) - 43500 * (1 - 1.0 / g.groups)
+    return planes_cost(g, CONV_INPUT, r, lanes, itemsize) - CALL * (1 - 1.0 / g.groups)
 
 
 cdef inline bint planes_before_strips(const Geometry* g, Kind kind, int itemsize) noexcept nogil:

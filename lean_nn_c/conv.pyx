@@ -3,10 +3,11 @@
 The geometry comes as tuples of one length, the spatial rank. `pad` is the padding before each axis; the padding after it
 shows only in `out`. Results are written, never added.
 
-The algorithm: "depthwise" (_depthwise.pxd) for groups of one channel with small planes; "winograd" (winograd.pyx) where it pays and the
-precision is "fast"; "strips" (direct.pyx) where a group has few channels or reads its image once or twice only; "spread" (_spread.pxd), which multiplies first and adds then, for conv_input of
-few channels from many outputs; else "points" (_points.pxd, _points_weight.pxd), which read real cells
-where they lie, or "taps" (taps.pyx, taps_weight.pyx), on padded planes, whichever an estimate says (_points_pay.pxd); unless
+The algorithm: "depthwise" (_depthwise.pxd) for groups of one channel with small planes; "winograd" (winograd.pyx) where it pays
+and the precision is "fast"; "strips" (direct.pyx) where a group has few channels or reads its image once or twice only; "spread"
+(_spread.pxd), which multiplies first and adds then, for conv_input of few channels from many outputs; else "points" (_points.pxd,
+_points_weight.pxd), which read real cells where they lie, or "taps" (taps.pyx, taps_weight.pyx), on padded planes, whichever an
+estimate says (_points_pay.pxd); unless
 another is asked for. Planes that would be far larger than image and output, and a padding zero that has met an infinite or
 NaN factor, which shows as a NaN in the result, leave it to "direct" (direct.pyx), which multiplies real cells only. An algorithm
 that is asked for is tried where "auto" would not; what it cannot do, "direct" does. "im2col" is unfold and a matrix product,
